@@ -5,13 +5,17 @@
 #
 # OLD and NEW are URLs of the same database on both, for a role that may change settings and promote (passwords: PGPASSFILE). RELOAD is a command
 # after which the service uses the new one: it sends SIGHUP to all servers, whose files have its URL, or has each PgBouncer read its new file. PAUSE
-# and RESUME are commands for each PgBouncer. If a transaction does not end, or the replica has not caught up, within some three seconds, everything
-# goes on with the old server, and the status is 1.
+# and RESUME are commands for each PgBouncer. If within some three seconds a transaction does not end, the replica has not caught up, or the old server
+# has not taken the setting, everything goes on with the old server, and the status is 1.
 set -euo pipefail
 [ $# -eq 3 ] || [ $# -eq 5 ] || { echo "usage: move.sh OLD NEW RELOAD [PAUSE RESUME]" >&2; exit 2; }
 ask() { psql -XAtqd "$1" -v ON_ERROR_STOP=1 -c "$2"; }
 [[ $(ask "$2" "select pg_is_in_recovery() and exists (select from pg_stat_wal_receiver where status = 'streaming')") == t ]] ||
   { echo "move: the new server is not a replica that streams" >&2; exit 1; }
+[[ $(ask "$2" "select has_function_privilege('pg_promote(boolean, integer)', 'execute')") == t ]] || { echo "move: this role may not promote the new server" >&2; exit 1; }
+# These would go on to write, and their commits be lost.
+[[ $(ask "$1" "select not exists (select from pg_db_role_setting, unnest(setconfig) as own where own ~* '^default_transaction_read_only=(of|f|n|0)')") == t ]] ||
+  { echo "move: a role or a database of the old server is never read-only, see pg_db_role_setting: reset its default_transaction_read_only first" >&2; exit 1; }
 began=$(date +%s%3N)
 waited() { echo $(($(date +%s%3N) - began)); }
 resume() { bash -c "${1:-:}" || { echo "move: requests wait until this succeeds: $1" >&2; return 1; }; }
@@ -27,7 +31,8 @@ psql -XAtqd "$1" -v ON_ERROR_STOP=1 -c "alter system set default_transaction_rea
 # A new session has the setting after all others were told of it. Who begins a transaction from then on cannot write, so those that began before
 # it have to end.
 at=
-until [[ -n $at ]]; do at=$(ask "$1" "select clock_timestamp() where current_setting('default_transaction_read_only') = 'on'"); done
+until [[ -n $at || $(waited) -gt 3000 ]]; do at=$(ask "$1" "select clock_timestamp() where current_setting('default_transaction_read_only') = 'on'"); done
+[[ -n $at ]] || { echo "move: the old server has not taken the setting in time, see its log" >&2; exit 1; }
 before="from pg_stat_activity where datname = current_database() and backend_type = 'client backend' and xact_start <= '$at'"
 ended= moved=
 until [[ $ended == t || $(waited) -gt 3000 ]]; do ended=$(ask "$1" "select not exists (select $before)"); done

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -203,6 +205,69 @@ func TestMoveToAnotherServer(t *testing.T) {
 	n, longest := stop()
 	t.Logf("%s%d refreshes, the longest took %s", out, n, longest.Round(time.Millisecond))
 	m.checkMoved(t, 0)
+}
+
+// A move that cannot be ends soon, lets requests go on, and leaves the old server as it was.
+func TestMoveThatCannotBe(t *testing.T) {
+	t.Parallel()
+	m := newMovable(t, 0, nil)
+	defer m.stop(t)
+	const role = "create role reader; alter role reader set default_transaction_read_only = on; create role mover login password 'mover' in role pg_monitor; grant execute on function pg_reload_conf() to mover; " +
+		"grant alter system on parameter default_transaction_read_only to mover"
+	m.db.Exec(t, role)
+	as := func(address, user string) string {
+		u, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if user != "" {
+			u.User = url.UserPassword(user, user)
+		}
+		return u.String()
+	}
+	wait.Until(t, "the replica has the role", func() bool {
+		_, err := bashed(t, nil, "psql -Xd '"+as(m.replica.URL(), "mover")+"' -c 'select 1'")
+		return err == nil
+	})
+	file := pgtest.Value[string](t, m.db, "show config_file")
+	config, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	database := pgtest.Value[string](t, m.db, "select quote_ident(current_database())")
+	for name, test := range map[string]struct{ by, before, appended, says string }{
+		"a role that may not promote":          {"mover", "select 1", "", "may not promote"},
+		"a service that writes nevertheless":   {"", "alter role mover set default_transaction_read_only = off", "", "pg_db_role_setting"},
+		"a database that writes nevertheless":  {"", "alter database " + database + " set default_transaction_read_only = off", "", "pg_db_role_setting"},
+		"a configuration that cannot be read":  {"", "select 1", "\nthis is = no setting\n", "has not taken the setting"},
+		"a server that is no replica any more": {"", "select 1", "", "is not a replica"},
+	} {
+		m.db.Exec(t, test.before)
+		if err := os.WriteFile(file, append(slices.Clip(config), test.appended...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		acts, to := filepath.Join(t.TempDir(), "acts"), m.replica.URL()
+		if test.says == "is not a replica" {
+			to = m.old.URL()
+		}
+		out, err := bashed(t, []string{"ACTS=" + acts}, fmt.Sprintf("timeout 20 ../../docs/move.sh '%s' '%s' 'echo reload >>$ACTS' 'echo pause >>$ACTS' 'echo resume >>$ACTS'",
+			as(m.old.URL(), test.by), as(to, test.by)))
+		if err == nil || !strings.Contains(out, test.says) {
+			t.Errorf("%s: %v, %s", name, err, out)
+		}
+		if done, _ := os.ReadFile(acts); len(done) > 0 && string(done) != "pause\nresume\n" {
+			t.Errorf("%s: what was done: %q", name, done)
+		}
+		if err := os.WriteFile(file, config, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		m.db.Exec(t, "alter role mover reset default_transaction_read_only")
+		m.db.Exec(t, "alter database "+database+" reset default_transaction_read_only")
+		bashDone(t, nil, "psql -Xd '"+m.old.URL()+"' -c 'select pg_reload_conf()'")
+		if out := bashDone(t, nil, "psql -XAtd '"+m.old.URL()+"' -c 'show default_transaction_read_only'"); out != "off\n" {
+			t.Errorf("%s: the old server takes no writes any more: %s", name, out)
+		}
+	}
 }
 
 // moved carries out a move, and does so again if the machine was too slow for its three seconds: then nothing has changed.

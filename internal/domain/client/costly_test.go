@@ -161,7 +161,7 @@ func TestContactIsToldOnce(t *testing.T) {
 	waiting("client_secret partner:kim later")
 }
 
-// While the mail server is away an email waits that has failed for most of a day. What it also says of a later act is tried for a day again, and soon.
+// While the mail server is away an email waits that has failed for most of a day. A later act that it also tells of gives it another day, and a try soon.
 func TestContactIsToldAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

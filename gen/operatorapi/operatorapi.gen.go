@@ -3851,7 +3851,7 @@ type ClientInterface interface {
 	// PreviewAdjustment Read what removing a correction would change
 	//
 	// Before `removeAdjustment`: the day's total as companies see it, before and after, and how many can read the date. Empty if there is
-	// no such correction. The console shows the same. It changes nothing.
+	// no such correction. The console shows the same. It changes nothing. The audit log records who has read the total (`activity.viewed`).
 	//
 	// Corresponds with GET /operator/v1/users/{user_id}/adjustments/{adjustment_id}/preview (the `PreviewAdjustment` operationId).
 	PreviewAdjustment(ctx context.Context, userId UserId, adjustmentId AdjustmentId, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -5184,7 +5184,7 @@ func (c *Caller) RemoveAdjustment(ctx context.Context, userId UserId, adjustment
 // PreviewAdjustment Read what removing a correction would change
 //
 // Before `removeAdjustment`: the day's total as companies see it, before and after, and how many can read the date. Empty if there is
-// no such correction. The console shows the same. It changes nothing.
+// no such correction. The console shows the same. It changes nothing. The audit log records who has read the total (`activity.viewed`).
 //
 // Corresponds with GET /operator/v1/users/{user_id}/adjustments/{adjustment_id}/preview (the `PreviewAdjustment` operationId).
 func (c *Caller) PreviewAdjustment(ctx context.Context, userId UserId, adjustmentId AdjustmentId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -21467,43 +21467,43 @@ var swaggerSpec = []string{
 	"8dz6B3WbfHOAVBwguOEoVOPSfQt14/HvpfO2NlSIMJxVIVlWRlZ/q+omQcYrT4/IIJcLNXAtKIdST9Ar",
 	"YtuUpu6nKxF0cwfZzdIj8kEAGgRK+6m8pZntTGO9ATiMctWL3hmAToD6/MaoRW/oqQj5vUo+O2NIM4hl",
 	"FnS36q+E39qcROB8KoHO8C04WgdAWyzSfvWqzXp0wXjbWhTVI964cXGV421v3JQuv1NWuaMq8FYqxqCy",
-	"1oWARIrdkSodfUdUoNsRP6bZEXk1nemlVQ1zBs2ShCRqPpqE91up8a2ayIVa2+N2TdfaQ57ioqrWzN15",
-	"eXBN0M9zGCXEO4m6WyVVBbbT19nm9RD+AHD7A/tjgmVwo2GfV2S1By4DtkP1sE2kZ1SY4y3gUL0Melms",
-	"VFn5KEPUuVCGzTjYGfP8EsPH7Z71TjpHx2e7FrGvd5z6CfZvWW6bepy0khaUteM4z0ZPh+wp7bSfp51h",
-	"+3TUZe1n4yfD9vH42fh0/IR2R2dnraQ14UrLfBnxuCatjCrdN2d7xbKptt3wT6poUX/1cTWSAGsUSKCe",
-	"eRuMfPgRGHvl54+IwASISMFp3UbmhLxRa9bcpbvC1+ex8R7IJgAgB/NDBoOHgG/rjILzLLMZMViu75pD",
-	"lusyKx1fMb8dvD3hQ4KxVBHsFGvueUCnfb3yLaMeOCjbsNtO4m5+pwlEUwf9C1ulD1rJaHtf+SH/CPCE",
-	"TlTvpQatuDHg2oRF2zsfJ3dpKNKQ5xtryWWGsjpywK1UIVB5UII+ZCM5LbrMIc5NrJ1xWeUt7OvplIr0",
-	"SmRcoCK8qx5cbEfrAXXi3PK+rU+BQmC0Xkuhor/umrUNqpnCpkRb33+HdAIGMFlfp4oeyhg/hT1q6sUR",
-	"dOo6CmvU1RnALj1gCcQ+rUXRMTesdsgVRvMdUoXVWHQo59qnXiclzLzvFMn59URj4dRIzpbk+7+8/Pki",
-	"ITTXfJQxRbpnIFKOO49c/ZWF2eFCaYBmsliokOEKcuxKcMwZ6rlATggiljN6Y1Og5PDv5g4A15tLt8Ce",
-	"yIBJv8AKOr2QhjTOoBcyhfTYBklLiGaPWUvfQ73AEa5hJFXJVeG/ePf27asXl/3zFy/efXh72X/x7ue/",
-	"/asUA1u4N6KCpHIhMklTI68dQAXPr4TFXYEQopmelDGRihTsnti+RR6qnC3r9ebZEpKgKBnzjFXqYK3L",
-	"uv2Sq5lU3JXERvyDdMrc9eS+Uw78hMLLAqRiulTr8w7Fs1+Vwv4Xpt2RAl+zPW5glDYu2TmYDt9Yb/E1",
-	"NAPoYw5J476Sclmq6ewhsDhzrbOYMvevSgp8GewXZFFgzD/GMr9mKJyG+f/P3vX9JnID4X9ltU99IAQI",
-	"udzRp6iN2kjR3alBVdVuBIb1Jigbm65NKEL875Vnxl4v+yOQgpJrm4fTJewar9cez4y/+T65VMDxeYnl",
-	"NzMpjAevZOAo/D0vjCTZvLqjmK1UC3CEiqT38lR1k4cUNDtIkSAPyXPNZtoeRRiLQIVZlNDUiI1p8KcO",
-	"U9ZSUi2l8YODgUJSp2d+z4/6B12LZTv7cN6MDbdqih0HkkJYG75YaMm82xHwWHWOjUj6P/VYdGiYMBMN",
-	"87vIEmM9GbNUKRQ/YDXMSzblRUozDzTdMp6Bkk98IuMVlYzcS7SYMR+UaKkqKsesFaIC9QsyACnTTtDD",
-	"8XcG551OJIjmC6zBKmDzOWdZXt+u+FSKuB38gHmKjKPWo5YZj9vIxGZZ2BAQ7KDNSMlW6BBAUoQjY2ug",
-	"08nZ0w4dWpnnGC1l9pgjWBupPM+6Dv5geTn98Ah49UdQ/UG7FOFA0QLguu8n3eQiPuMn5z3WP+lPP/KT",
-	"T9MP05OLSYd9TDrxp6TXDZ0uKzFxspkGPG3CUsWN11wDz+haSnjXv1670+4EXx4HwZ8LvuCx8Wn6v61+",
-	"L4d1b9RlwITWDSlTjxAUHrVvd61Q8L/0yEwHp+e2h+V9N+R53166tkS257xAZyrfwDyfprNEo6Op9tfl",
-	"eBHjNyy9fIuadfwb98beCr4cEA2zTCg5DH8H7RoMKoUDBYLLxjTyGUioOoydJcfAawm8J4lMU7kEyhF0",
-	"yEib1/VIcG1sIpZBtoIJn4KalTYNzTOpTUAKrB/QejUwJBLfjWmdtrHlkRlUE1hWm/qEto4bHPX/Atfl",
-	"vxvrcTNLtgfO8wCkmPIdqs4sWTmKytQTJKOKU4EavUPeTkG+rNLHIJ0HbOSV1H27ywfg9T9lbJ/Lb/Wu",
-	"FUzvCU/uD+w3q0xwcFZk2Pj48xZTZoN0VHERnK5zXvZN7Yrw+STwXMSJgkE8YUwb0pSQeFCjVvfV81Eg",
-	"PhNAdYfrCDJfUTiIwvLhTRS2otDJEsFFdbBkuNS48FE4WEcOQAD37AIhgPvL5yNw/xl8mHGm6A/gNfhn",
-	"mFG42bwOH0He7jqERPTIawH9VXpFlLh4xXlQ3ZHPnmBvM1FdaR12bX+QBrja9ES+yjKMbDgoj2uYHxTl",
-	"klJY7YW3Utq0PHXCooZB+KTuRzZeMOGCiRZMsFCIFTatMJX3zXoO27pb3SPpbt3VPPphH3hv+S0wBz9i",
-	"uFbnQ5lL3l0I4/f/4LVvokFAau+YhW6tDFsa9oNTqMBZ7R+0+N+3o1BsYIIND4hOqR5fYKYF7jOkrkBy",
-	"XANK9dr8d/rA40VK1f9o3gIrkw/sVhX7kXm0f74j7T/VXyLbeIPJfowAoG517MS48VlqkMhcsUnKD7Cm",
-	"UJrNihfBlKjxlsxtfLrIgIzij3Volwoo5ZgdC8wofBHVMFckxmfPTKOGJRdIe4ty/mv6aGQ/Mlv8M8tm",
-	"5jExObB1Aa4ba/0ftJ6rwalFx7RnQvNMsDSsLBi2wVGSn7N+/eX618vh1ejm+nZ49XncDi6DB6lQWiZ4",
-	"WigdTDhQh27f8POX2+Ht+HuM1Jczxcnfs4NvovZ+r9s2k/vOjez26Hzlcp5yODGm6sG8qtnJCGH0ZoKO",
-	"bSd0m9oOchZaFYskXDt5QXWrXLULMDblSP0CLT3IvEagMbNSKxWdLIAlK7pqWX68VnPpFnvQ47dH1Pbl",
-	"tq48GW3mEVu5hilbQ1RXNF0xoz927t04GCf0c1Lxj/3ZFvqLhG2wRSf7nsTxQsQ8cxZajZ06ciyniydu",
-	"0/AWOGQXWfkRhyRhJhOHksoHCygMCu8VZI82d5u/AwAA//8=",
+	"1oWARIrdkSodfUdUoNsRP6bZEXk1nemlVQ1zBs2ShCRqPpqE91up8a2ayIVa2+O22v876vos9NSI13NN",
+	"39tDyoGiLtesnvMT4aqip+gwaox3M3W3SssKrK+vs1HsITwKEDiAA4QpmsGdiJ1ikVkfuBTZDhfEtqGe",
+	"UWEEhIBj+TLohrFSp+XjFFH3RBl442BnzPNLDGG3e9Y76Rwdn+1aBr/e9eon2L9luW0LctJKWlAYj+M8",
+	"Gz0dsqe0036edobt01GXtZ+Nnwzbx+Nn49PxE9odnZ21ktaEKy3zZcRnm7QyqnTfnO0V26jauMM/qaKw",
+	"ANXH1UgCMFIggXrmbXATwI/A2Cs/f0QMJ8BUCk7rNjIn5I1aw+gu/Rm+Pp+P92E2gRA5mCczGDyEjFtn",
+	"Vpxnmc2pwYJ/116yXNlZ6RmLGfLgLwofEoylimCvWaMpAL7t65VvGQXDgeGG/XoSpzs4XSKafOhf2CoB",
+	"0UpG2z3LD/lHADh0onovVWzFjQHXJiza3vk4uUtLkoY831jPLjOU1bIDbqUKoc6DIvYhG8lp0acOkXJi",
+	"DZHLSnNhoU+nVKRXIuMCVen1mnS9HlxsR+sB9fLc8r6tT6JCaLVeS6Giv+6atS2umcK2Rlvff4d0IwZA",
+	"W1+nih7KGD+FPWrqxRF06joKa9TVGQA3PWAJxD6txeExN6x22BdG8x1ShfVcdCjn2idvJyXUve8Uyfn1",
+	"RGPp1UjOluT7v7z8+SIhNNd8lDFFumcgUo47j1wFlwXq4UJpAHeyaKqQIwty7EpwNL17LhQUwpDljN7Y",
+	"JCo5/Lu5A8B55xI2sKsyoNovsAZPL6QhjTPopkwhwbZB2hPi4WPe0/dQcXCEaxhJdnJ1/C/evX376sVl",
+	"//zFi3cf3l72X7z7+W//KsXAlv6NqCCpXIhM0tTIawdxwfMrYZFbIAhppidlTKQiBbunxm+RySpny3q9",
+	"ebaENCpKxjxjlUpa6/Ruv+RqJhV3RbURDyOdMnc9ue+UQ0eh8LIQq5hw1fq8Q/ntV6Ww/4Vpd6TAW22P",
+	"GxiljYt+DqbDN9ZbfBXOADqhQ9q5r8VclqpCewhNzlzzLabM/auSAqEGOw5ZHBnzj7HM/3/2ru83cSMI",
+	"/yuWn/oABAi53NGnqI3aSKe7U4OqqnUEC14TFMdLvUsoQvzv1c7Mrtf4R3AKStKWh9MF28t6vTuemf3m",
+	"++YcjdM0FWsJLKFXWMCzEIn24KXwrAiA44WRqJtTuRSyjWwBElGSeF+W7K7zkLx6BylIyENyXLOFMpsZ",
+	"2iJQaRelRBWia2r8qeMUxhR0T2n8YGshl9Tp678zsMCwZ9Bw5x8u6tHlRo+xa2FWCIzDBwst6Wc7Bias",
+	"7qkxTf+nHvMODUv0RMP8LvLMGE9GL1UKxY9YT/OcTXmWFM2BXbe0ZyDFI5+KcENFJ3OBFjPkwwKxVUnt",
+	"mbFCVOJ+SQYgZspKglgGUO+i2w0SIgoDa7Dx2HLJWZpVyEs+E0nY8X7APEXKUS1SiZSHHeRyMzxuCCm2",
+	"4Ggkdct1CEAtiaVzqyHkyfjXjh1a6fsYr0X6kGFga8lAz3sWQGGYPd3wCJj5x1A/Qm8pQpKiBcB1P4h6",
+	"0WV4ztsXfTZoD2YfefvT7MOsfTntso9RN/wU9Xu+VXYlLk+2UIDIjVgsufaaKwAePUMqb/vX73Q7Xe/r",
+	"w9D7c8VXPNQ+zeC3ze/FsO6Vugyo0qohZfIBgsKT9u2u5Sf8LzXW08EqwjWwvG+Gfu/9pWsLdH3WC7Sm",
+	"8hXM81m8iBQ6mrK5ssezKMFR4eEb3K1l8Jhre5vw9ZCInEVEyWH4HtRvMKhMLKwQXDamkBFBQN1iaC05",
+	"Bl5rYE6JRByLNZCWoENG6r62RwlX2iZiIWXLm/IZ6GEp3dAyFUoHpMAbAq2XQ0uC5LsJrdMOtjzWg1q1",
+	"n6yP0TLCUf8vsGX+u9EinxfR/sA5HoBIZvyAujVDd46yNNUUy6gDlSNX75K3kxNAK/UxSCkCG3kh+d/h",
+	"AgR4/k8pa3L6rTq0BuotIdLdgX232gZH51WGFx9/2uParBGfyi+Cs23G7L6rXBEuIwXui1hZMYgntGlD",
+	"ohOSH6pV+75+OgnEZwq4cH8bQOYr8IeBX9y8CfxW4FthIzipCtgMp2oXPvCH28ACCOCaQyAEcH1xfwSu",
+	"P4eDKWeSvgCvwd3DDPzd7mX4CPJ2tz4kosdOC+iv0iOixMUL9oOqtnwawsX1RLXFedi15iANcLXpjlyd",
+	"ZhhZf1gcVz/bKMpEqbBeDC+ltGlx6vh5FQT/Uc7HJl7Q4YKOFnSwkIsVdi0/FvN6RYh95a7eiZS77ipu",
+	"/bg33FjAC8zBjxiuVflQ+pQ3F8K4/T969VxSI0HVOGahS0vDlpr3wRnU8GyaBy3u7x0oNevpYMOBslOq",
+	"x5WoaYH7DKkrEC1XgHO90f+d3fNwFRN/AJo3zwjtAz9WyftI39o/fyM1n+rP0XW8wmQ/RQBQtToO4uz4",
+	"IhSIbG7YNOZHWFMo7mbkj2BKVHhL+jI+W6VAZ/HH1jdLBbR29BsLzCj8EFVBlyTGF09MoQomT5A4d5XG",
+	"2jehQ2NzSL/in1i60LeJyYG9E3DdGOt/r9RSDs8MOqazSBRPExb7pSXHJjiKsn3Wb7/c/Ho1uh5/vrkd",
+	"XX+ZdLwr715IFKfxHldSeVMO5KP7F/z89XZ0O/keI/X1QnLy98zg66h90O919OS+syO7PzrfuFjGHHaM",
+	"qf4wq4u2QkQYvemgY98J3SfHg5yFkvkyC9tOVpLdKtb9AoxNWlpATwkHdK8QaMyMWEtJJ3NgyZKuGp4g",
+	"p9VM/MVs9LjtETl+sa1rR4ibOdRYtmHK1hBZFk1XzOhPrHs38SYRfdol/5jPvlRgkJgGW7Sz74gkr5KQ",
+	"p9ZCy4nVVw7FbPXITRreAIfMIive4ohE0ERkUVLZYAEJQu65gnDS7m73dwAAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -98,16 +98,6 @@ func (d Day) With(delta int) Day {
 	return d
 }
 
-// Day returns the figures of a date of a user, for support. Errors: refusal.ErrUserNotFound.
-func (s *Store) Day(ctx context.Context, dataset Adjusted, userID uuid.UUID, date time.Time) (Day, error) {
-	if dataset == AdjustedCycling {
-		row, err := activitydb.New(s.pool).GetCyclingOfDay(ctx, activitydb.GetCyclingOfDayParams{UserID: userID, Day: date, Since: date, Until: date.AddDate(0, 0, 1)})
-		return Day(row), postgres.WrapNoRows("activity: day", err, refusal.ErrUserNotFound)
-	}
-	row, err := activitydb.New(s.pool).GetStepsOfDay(ctx, activitydb.GetStepsOfDayParams{UserID: userID, Day: date})
-	return Day(row), postgres.WrapNoRows("activity: day", err, refusal.ErrUserNotFound)
-}
-
 // Amount counts the stored rows of a user.
 type Amount struct{ Days, Rides, Adjustments int } // days of steps
 

@@ -12,6 +12,7 @@ import (
 	activitydb "connect-svc/gen/db/activity"
 	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/work"
 )
 
@@ -70,6 +71,25 @@ func (s *Store) View(ctx context.Context, userID uuid.UUID, dates Range) (view V
 		return err
 	})
 	return view, postgres.Wrap("activity: view", err)
+}
+
+// Day returns the figures of a date of a user, for support. The audit log records it like a [Store.View] of the date. Errors: refusal.ErrUserNotFound.
+func (s *Store) Day(ctx context.Context, dataset Adjusted, userID uuid.UUID, date time.Time) (day Day, err error) {
+	err = pgx.BeginFunc(ctx, postgres.Noting{Pool: s.pool}, func(tx pgx.Tx) (err error) {
+		queries, on := activitydb.New(tx), date.Format(time.DateOnly)
+		if dataset == AdjustedCycling {
+			row, failed := queries.GetCyclingOfDay(ctx, activitydb.GetCyclingOfDayParams{UserID: userID, Day: date, Since: date, Until: date.AddDate(0, 0, 1)})
+			day, err = Day(row), failed
+		} else {
+			row, failed := queries.GetStepsOfDay(ctx, activitydb.GetStepsOfDayParams{UserID: userID, Day: date})
+			day, err = Day(row), failed
+		}
+		if err != nil {
+			return err
+		}
+		return audit(ctx, queries, userID, "activity.viewed", map[string]string{"from": on, "to": on}, true)
+	})
+	return day, postgres.WrapNoRows("activity: day", err, refusal.ErrUserNotFound)
 }
 
 func viewIn(ctx context.Context, queries *activitydb.Queries, userID uuid.UUID, dates Range) (view View, err error) {

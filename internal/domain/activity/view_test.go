@@ -166,8 +166,21 @@ func TestViewsAreAudited(t *testing.T) {
 	if got := pgtest.Value[string](t, w.DB, "select detail::text from audit_log where actor = 'grace'"); got != `{"to": "2026-03-31", "from": "2026-03-01"}` {
 		t.Errorf("detail: %s", got)
 	}
+	for range 2 {
+		for _, dataset := range []activity.Adjusted{activity.AdjustedSteps, activity.AdjustedCycling} {
+			if _, err := w.Day(work.WithActor(t.Context(), "kim"), dataset, user, day("2026-03-09")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got := pgtest.Value[string](t, w.DB, "select string_agg(detail::text, '') from audit_log where actor = 'kim' and action = 'activity.viewed'"); got != `{"to": "2026-03-09", "from": "2026-03-09"}` {
+		t.Errorf("a day: %s", got)
+	}
 	w.Define(t, "alter table audit_log add constraint full_up check (actor <> 'linus')")
 	if got, err := w.View(work.WithActor(t.Context(), "linus"), user, april); err == nil {
+		t.Errorf("without an entry: %+v", got)
+	}
+	if got, err := w.Day(work.WithActor(t.Context(), "linus"), activity.AdjustedSteps, user, day("2026-03-09")); err == nil {
 		t.Errorf("without an entry: %+v", got)
 	}
 }

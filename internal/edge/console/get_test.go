@@ -80,9 +80,10 @@ func TestGetsChangeNothing(t *testing.T) {
 					}
 				},
 				Writes: map[string]string{
-					auditPath + ".csv audit_log":           "the log says who took a copy of it",
-					usersPath + "/{user} audit_log":        "and who looked at a user's activity and sign-ins",
-					usersPath + "/{user}/export audit_log": "or took a copy of all of it",
+					auditPath + ".csv audit_log":                                              "the log says who took a copy of it",
+					usersPath + "/{user} audit_log":                                           "and who looked at a user's activity and sign-ins",
+					usersPath + "/{user}/export audit_log":                                    "or took a copy of all of it",
+					usersPath + "/{user}/corrections/{dataset}/{correction}/remove audit_log": "or at a day's total",
 				},
 			}
 			for _, act := range []string{"withdraw", "approve", "refuse"} {

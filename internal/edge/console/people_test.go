@@ -256,6 +256,32 @@ func TestRemoveAdjustment(t *testing.T) {
 	v.fails(v.Get(userPath(f.User.ID)+"/corrections/rides/"+correction.ID.String()+"/remove"), http.StatusNotFound, "There is no such page")
 }
 
+// A page that asks for a correction shows what is recorded of a day. Looking at it is audited, also if nothing is corrected then.
+func TestTotalsOfCorrectionsAreAudited(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.putSteps(t, 8, 4_000)
+	f.putSteps(t, 9, 12_345)
+	correction, err := f.config.Activity.Adjust(t.Context(), activity.AdjustedSteps, activity.AdjustmentRecord{UserID: f.User.ID, Date: time.Date(2026, 3, 9, 0, 0, 0, 0, time.UTC), Delta: -2000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	viewed := func(actor, want string) {
+		t.Helper()
+		if got := pgtest.Value[string](t, f.DB, `select coalesce(string_agg(detail->>'from' || ' ' || (detail->>'to'), ', '), '') from audit_log
+			where actor = $1 and action = 'activity.viewed' and user_id = $2`, actor, f.User.ID); got != want {
+			t.Errorf("%s has viewed %q, want %q", actor, got, want)
+		}
+	}
+	grace, ada, path := f.signedIn(t, edgetest.GraceToken), f.signedIn(t, edgetest.AdaToken), userPath(f.User.ID)
+	grace.shows(grace.Get(path+"/corrections/daily_steps/"+correction.ID.String()+"/remove"), "10,345 → 12,345 steps on 2026-03-09")
+	viewed("grace", "2026-03-09 2026-03-09")
+	viewed("ada", "")
+	ada.shows(ada.Post(path+"/adjust", "dataset", "daily_steps", "date", "2026-03-08", "delta", "1", "note", ""), "4,000 → 4,001 steps on 2026-03-08")
+	viewed("ada", "2026-03-08 2026-03-08")
+	f.wasNoted(t)
+}
+
 // The page of a connection says why it stopped, whatever stopped it.
 func TestWhyAConnectionStopped(t *testing.T) {
 	t.Parallel()

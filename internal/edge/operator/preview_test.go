@@ -10,7 +10,7 @@ import (
 	"connect-svc/internal/testing/pgtest"
 )
 
-// A preview tells what the act then does, and changes nothing itself.
+// A preview tells what the act then does, and changes nothing itself. The audit log names those who have seen the total of a day.
 func TestPreviews(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -23,7 +23,7 @@ func TestPreviews(t *testing.T) {
 	corrected.Check(t, 200, "", "correction")
 	whole := func() string {
 		return pgtest.Value[string](t, f.DB, `select (select string_agg(c::text, ' ') from connections c) || (select string_agg(u::text, ' ') from users u) ||
-			(select count(*) from audit_log) || (select count(*) from webhook_events) || (select string_agg(c::text, ' ') from clients c)`)
+			(select count(*) from audit_log where action <> 'activity.viewed') || (select count(*) from webhook_events) || (select string_agg(c::text, ' ') from clients c)`)
 	}
 	before := whole()
 	get := func(path string) answer {
@@ -63,6 +63,9 @@ func TestPreviews(t *testing.T) {
 		{Dataset: "daily_steps", Date: removal.Data[0].Date, Delta: 5, Note: "n", Before: new(int64(10)), After: new(int64(5))},
 	}, removal.Data); diff != "" || removal.Data[0].Date.String() != "2026-03-01" {
 		t.Errorf("the preview of a removal (-want +got):\n%s", diff)
+	}
+	if got := pgtest.Value[string](t, f.DB, "select string_agg(actor || ' ' || detail::text, '') from audit_log where action = 'activity.viewed'"); got != `operator {"to": "2026-03-01", "from": "2026-03-01"}` {
+		t.Errorf("who has seen the total of the day: %s", got)
 	}
 	deleting := edgetest.Decode[operatorapi.UserPreview](t, get(user))
 	if diff := cmp.Diff(operatorapi.UserPreview{

@@ -6,7 +6,7 @@
 //
 // # Invariants
 //
-//   - A link is opened at most once, also by browsers that open it at the same time (TestOneBrowserOpensALink).
+//   - A link is opened at most once, also by browsers that open it at the same time; by one form, however often it is sent (TestOneBrowserOpensALink).
 //   - The database has hashes of secrets with 256 random bits. A session is for its client alone: with another client's id its key
 //     finds nothing (TestSessionIsForItsClient).
 //   - When Disable, Offboard, End or EndAll returns, no link and no session that it ends works on any server, and enabling the client
@@ -16,6 +16,7 @@
 package portal
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -209,24 +210,27 @@ func (p *Portal) find(ctx context.Context, clientID uuid.UUID, secret string) (S
 	return sessionOf(row), postgres.WrapNoRows("portal: session", err, ErrNoSession)
 }
 
-// Open makes a session of a link, which works no more, and returns its key. Error: ErrNoSession.
-func (p *Portal) Open(ctx context.Context, clientID uuid.UUID, secret string) (opened Session, key string, err error) {
-	if opened, err = p.Link(ctx, clientID, secret); err != nil { // also whether the client is active
-		return opened, "", err
-	}
-	key, hash := newSecret()
-	err = postgres.InTxAgain(ctx, p.pool, func(tx pgx.Tx) error {
-		queries := p.queries.WithTx(tx)
-		row, err := queries.OpenLink(ctx, portaldb.OpenLinkParams{
-			ClientID: clientID, LinkHash: credential.Hash(secret), SessionHash: hash, Lifetime: SessionLifetime,
+// Open makes a session of a link, which works no more, and returns its key. The same opening, a random text of the form that is sent, opens that
+// session again: a browser sends a form twice and drops the first answer. An empty one opens a link once. Error: ErrNoSession.
+func (p *Portal) Open(ctx context.Context, clientID uuid.UUID, secret, opening string) (opened Session, key string, err error) {
+	key = secretEncoding.EncodeToString(credential.Hash(secret + cmp.Or(opening, rand.Text())))
+	if _, err = p.Link(ctx, clientID, secret); err == nil { // also if the client is active
+		err = postgres.InTxAgain(ctx, p.pool, func(tx pgx.Tx) error {
+			queries := p.queries.WithTx(tx)
+			row, err := queries.OpenLink(ctx, portaldb.OpenLinkParams{
+				ClientID: clientID, LinkHash: credential.Hash(secret), SessionHash: credential.Hash(key), Lifetime: SessionLifetime,
+			})
+			if err != nil {
+				return err
+			}
+			opened = sessionOf(row)
+			return audit(ctx, queries, clientID, opened.Actor(), "client.portal_opened", map[string]any{"session_id": opened.ID})
 		})
-		if err != nil {
-			return err
-		}
-		opened = sessionOf(row)
-		return audit(ctx, queries, clientID, opened.Actor(), "client.portal_opened", map[string]any{"session_id": opened.ID})
-	})
-	return opened, key, postgres.WrapNoRows("portal: open", err, ErrNoSession)
+	}
+	if errors.Is(postgres.NoRowsAs(err, ErrNoSession), ErrNoSession) {
+		opened, err = p.Session(ctx, clientID, key)
+	}
+	return opened, key, postgres.Wrap("portal: open", err)
 }
 
 // Sessions lists the links and sessions of a client that work, newest first: at most [MaxSessions].

@@ -54,7 +54,7 @@ func (f fixture) link(change ...func(*portal.NewLink)) (portal.Session, string) 
 
 func (f fixture) open(secret string) (portal.Session, string) {
 	f.Helper()
-	session, key, err := f.portal.Open(f.ctx, f.partner.ID, secret)
+	session, key, err := f.portal.Open(f.ctx, f.partner.ID, secret, "")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestOneBrowserOpensALink(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			session, key, err := f.portal.Open(f.ctx, f.partner.ID, secret)
+			session, key, err := f.portal.Open(f.ctx, f.partner.ID, secret, "")
 			switch {
 			case err == nil:
 				opened.Add(1)
@@ -107,11 +107,37 @@ func TestOneBrowserOpensALink(t *testing.T) {
 	}
 }
 
+// A form that is sent several times opens one session.
+func TestOneFormOpensALink(t *testing.T) {
+	f := newFixture(t)
+	_, secret := f.link()
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			session, key, err := f.portal.Open(f.ctx, f.partner.ID, secret, "a form")
+			if err != nil {
+				t.Error(err)
+			} else if got, err := f.portal.Session(f.ctx, f.partner.ID, key); err != nil || got != session {
+				t.Errorf("the session is %+v, %v; want %+v", got, err, session)
+			}
+		})
+	}
+	all.Wait()
+	for _, other := range []string{"", "another form", secret} {
+		if session, _, err := f.portal.Open(f.ctx, f.partner.ID, secret, other); !errors.Is(err, portal.ErrNoSession) {
+			t.Errorf("%q opens %+v, %v", other, session, err)
+		}
+	}
+	if n := pgtest.Value[int](t, f.db, "select count(*) from audit_log where action = 'client.portal_opened'"); n != 1 {
+		t.Errorf("%d openings", n)
+	}
+}
+
 func TestSessionIsForItsClient(t *testing.T) {
 	f := newFixture(t)
 	_, secret := f.link()
 	other := f.db.Client(t)
-	if _, _, err := f.portal.Open(f.ctx, other.ID, secret); !errors.Is(err, portal.ErrNoSession) {
+	if _, _, err := f.portal.Open(f.ctx, other.ID, secret, ""); !errors.Is(err, portal.ErrNoSession) {
 		t.Errorf("a link is opened for another client: %v", err)
 	}
 	_, key := f.open(secret)

@@ -1,6 +1,8 @@
 package console
 
 import (
+	"cmp"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"html/template"
@@ -101,12 +103,14 @@ func (c *console) askOpen(w http.ResponseWriter, r *http.Request) error {
 	}
 	return c.write(w, r, "confirm", confirmation{
 		Title: say.Text("console.portal.open.heading", "Partner", partner.Name), Says: says, Action: say.Text("console.portal.open.act"),
+		Hidden: []named{{"opening", rand.Text()}},
 	})
 }
 
 // open makes a session of a link, in this browser, whose session before it ends.
 func (c *console) open(w http.ResponseWriter, r *http.Request) error {
-	if _, err := site.ReadForm(w, r); err != nil {
+	form, err := site.ReadForm(w, r, "opening")
+	if err != nil {
 		return err
 	}
 	partner, err := site.PathID(r, "partner")
@@ -114,13 +118,13 @@ func (c *console) open(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	former, none := c.portalSession(r)
-	session, key, err := c.Portal.Open(r.Context(), partner, chi.URLParam(r, "link"))
+	session, key, err := c.Portal.Open(r.Context(), partner, chi.URLParam(r, "link"), form["opening"])
 	if err != nil {
 		return err
 	}
 	telemetry.EventOf(r.Context()).Operator = session.Actor()
 	setPortalCookie(w, partner, key, portal.SessionLifetime)
-	if none == nil { // nobody has its key any more
+	if none == nil && former.ID != session.ID { // nobody has its key any more
 		if err := c.Portal.SignOut(r.Context(), former); err != nil && !errors.Is(err, portal.ErrNoSession) {
 			return err
 		}
@@ -138,10 +142,7 @@ func (c *console) leave(w http.ResponseWriter, r *http.Request) error {
 		err = c.Portal.SignOut(r.Context(), session)
 	}
 	setPortalCookie(w, uuid.Nil, "", -time.Second)
-	if err != nil {
-		return err
-	}
-	return site.Redirect(portal.Path + "?signed-out")
+	return cmp.Or[error](err, site.Redirect(portal.Path+"?signed-out"))
 }
 
 // setPortalCookie sets the cookie. It is SameSite=Strict, so that no other site can open the portal's pages or send its forms.
@@ -254,10 +255,7 @@ func (c *console) sessionOf(r *http.Request) (portal.Session, error) {
 			return session, nil
 		}
 	}
-	if err == nil {
-		err = site.ErrNotFound
-	}
-	return portal.Session{}, err
+	return portal.Session{}, cmp.Or(err, site.ErrNotFound)
 }
 
 func (c *console) confirmEndSession(_ *http.Request, say writer, session portal.Session, _ refused) (confirmation, error) {

@@ -313,6 +313,34 @@ func TestSecondLinkInABrowser(t *testing.T) {
 	}
 }
 
+// If the button is pressed twice, the browser shows the last answer, and may have dropped the first one with its cookie. Both answers open the pages
+// then, in one session. The form of somebody else opens nothing.
+func TestLinkThatIsOpenedTwice(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	partner := f.DB.Client(t)
+	server, link, home := f.portal(t), f.link(t, partner.ID), portal.Path+"/"+partner.ID.String()
+	visit := func() visitor { return visitor{edgetest.Visit(t, server, server.URL)} }
+	v, dropped, stranger := visit(), visit(), visit()
+	form, others := formOf(v.Get(link)), formOf(stranger.Get(link))
+	dropped.goes(dropped.Post(link, form...), home)
+	stranger.fails(stranger.Post(link, others...), http.StatusForbidden, "This page needs a link")
+	for range 2 {
+		v.goes(v.Post(link, form...), home)
+		v.shows(v.Get(home), partner.Name, "partner:kim")
+	}
+	if all, err := f.Portal.Sessions(t.Context(), partner.ID); err != nil || len(all) != 1 {
+		t.Errorf("%d sessions, %v", len(all), err)
+	}
+	if opened := pgtest.Value[int](t, f.DB, "select count(*) from audit_log where action = 'client.portal_opened'"); opened != 1 {
+		t.Errorf("the log has %d openings", opened)
+	}
+	v.goes(v.Post(home+"/sign-out"), portal.Path+"?signed-out")
+	for _, again := range [][]string{form, nil} {
+		v.fails(v.Post(link, again...), http.StatusForbidden, "This page needs a link")
+	}
+}
+
 // However many test deliveries an engineer asks for at once, as many reach the receiver as the budget allows, each with an entry in the log. The page says
 // when it goes on.
 func TestBudgetOfTestDeliveries(t *testing.T) {

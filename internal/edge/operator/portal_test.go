@@ -36,7 +36,7 @@ func TestPortalLinks(t *testing.T) {
 		t.Errorf("the sessions are %+v, want %+v", all, made.Session)
 	}
 	ends(1, 0)
-	_, key, err := f.Portal.Open(t.Context(), partner.ID, secret)
+	_, key, err := f.Portal.Open(t.Context(), partner.ID, secret, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,7 +90,7 @@ func (c clientCreateCommand) print(p *program, group *clientCommands, api *opera
 		note = "Save both secrets now: they cannot be shown again."
 	}
 	err := group.show(p, created, names, note)
-	warnOfLookAlikes(p, created.LookAlikes)
+	warnOfLookAlikes(p.stderr, created.LookAlikes)
 	if api.cause != nil {
 		return errors.Join(err, fmt.Errorf("the client was registered, but not its webhook: %w", api.cause))
 	}
@@ -137,14 +137,14 @@ Next steps
 `))
 
 func (c clientUpdateCommand) print(p *program, group *clientCommands, _ *operatorAPI, changed operatorapi.ChangedClient, names string) error {
-	warnOfLookAlikes(p, changed.LookAlikes)
+	warnOfLookAlikes(p.stderr, changed.LookAlikes)
 	return group.show(p, changed.Client, names, clientNotes(changed.Client)...)
 }
 
 // warnOfLookAlikes only warns, because two companies may have similar names.
-func warnOfLookAlikes(p *program, similar []operatorapi.LookAlike) {
+func warnOfLookAlikes(w io.Writer, similar []operatorapi.LookAlike) {
 	for _, c := range similar {
-		fmt.Fprintf(p.stderr, "connect-svc: warning: the name is easily mistaken for that of client %s, %q\n", c.ClientId, c.Name)
+		fmt.Fprintf(w, "connect-svc: warning: the name is easily mistaken for that of client %s, %q\n", c.ClientId, c.Name)
 	}
 }
 
@@ -188,6 +188,7 @@ func writeChangeRequest(w io.Writer, request operatorapi.ChangeRequest) {
 	for _, change := range request.Changes {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", change.Field, change.Before, change.After)
 	}
+	warnOfLookAlikes(w, request.LookAlikes)
 }
 
 func writeSuspended(w io.Writer, suspended operatorapi.SuspendedClient) {

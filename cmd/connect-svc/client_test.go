@@ -178,6 +178,13 @@ func TestClientLookAlike(t *testing.T) {
 	succeed(t, env(db), "", "client", "update", id, "--name", "Ride-Club")
 	succeed(t, env(db), "", "client", "update", id, "--burst", "7")
 	warned([]string{"client", "update", walk, "--name", "RIDE CLUB"}, id, `"Ride-Club"`)
+
+	// A partner may ask for such a name, too.
+	db.Exec(t, `insert into change_requests (client_id, request_id, state, wanted, requested_by, requested_at)
+		values ($1, gen_random_uuid(), 'open', '{"Name": "Ride-CIub"}', 'partner:kim', connect_now())`, walk)
+	if shown := succeed(t, env(db), "", "client", "change-request", walk); !strings.Contains(shown, "\nconnect-svc: warning: the name is easily mistaken for that of client "+id+`, "Ride-Club"`) {
+		t.Errorf("an operator who may approve the name reads:\n%s", shown)
+	}
 }
 
 func TestClientRefusals(t *testing.T) {

@@ -204,9 +204,7 @@ func (p *Portal) Session(ctx context.Context, clientID uuid.UUID, key string) (S
 }
 
 func (p *Portal) find(ctx context.Context, clientID uuid.UUID, secret string) (Session, error) {
-	row, err := p.queries.FindSession(ctx, portaldb.FindSessionParams{
-		ClientID: clientID, SecretHash: credential.Hash(secret),
-	})
+	row, err := p.queries.FindSession(ctx, portaldb.FindSessionParams{ClientID: clientID, SecretHash: credential.Hash(secret)})
 	return sessionOf(row), postgres.WrapNoRows("portal: session", err, ErrNoSession)
 }
 

@@ -54,15 +54,13 @@ func (c *console) showChange(w http.ResponseWriter, r *http.Request, partner cli
 	}
 	if x.Open() {
 		wanted, err := x.Request.Wanted(partner.Registration)
+		if err == nil && !principalOf(r).Engineer {
+			x.Alike, err = c.lookAlikes(r, "", wanted.Name, partner)
+		}
 		if err != nil {
 			return err
 		}
 		x.Changes = client.Compare(partner.Registration, wanted)
-		if !principalOf(r).Engineer {
-			if x.Alike, err = c.lookAlikes(r, "", wanted.Name, partner); err != nil {
-				return err
-			}
-		}
 	}
 	return c.write(w, r, "changes", x)
 }

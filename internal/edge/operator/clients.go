@@ -114,14 +114,12 @@ func (h handlers) ChangeClient(
 	updated, err := h.Clients.Update(ctx, request.ClientId, func(r *client.Registration) {
 		_ = change(r, *request.Body) // checked above
 	})
+	var similar []client.Client
+	if err == nil && request.Body.Name != nil {
+		similar, err = h.Clients.LookAlikes(ctx, updated.Name, updated.ID)
+	}
 	if err != nil {
 		return nil, err
-	}
-	var similar []client.Client
-	if request.Body.Name != nil {
-		if similar, err = h.Clients.LookAlikes(ctx, updated.Name, updated.ID); err != nil {
-			return nil, err
-		}
 	}
 	secret, err := h.changeWebhook(ctx, updated.ID, request.Body.WebhookUrl)
 	if err != nil {
@@ -374,7 +372,8 @@ func (h handlers) changeRequestBody(ctx context.Context, c client.ChangeRequest,
 	}
 	body := operatorapi.ChangeRequest{
 		RequestId: c.ID, ClientId: c.ClientID, State: operatorapi.ChangeRequestState(c.State), RequestedBy: c.RequestedBy,
-		RequestedAt: instant(c.RequestedAt), Changes: []operatorapi.FieldChange{}, AnsweredAt: instantOrNull(c.AnsweredAt), Answer: c.Answer,
+		RequestedAt: instant(c.RequestedAt), Changes: []operatorapi.FieldChange{}, LookAlikes: []operatorapi.LookAlike{},
+		AnsweredAt: instantOrNull(c.AnsweredAt), Answer: c.Answer,
 	}
 	if c.State != client.ChangeOpen {
 		body.AnsweredBy = &c.AnsweredBy
@@ -385,6 +384,11 @@ func (h handlers) changeRequestBody(ctx context.Context, c client.ChangeRequest,
 		return body, err
 	}
 	wanted, err := c.Wanted(current.Registration)
+	if err == nil && wanted.Name != current.Name { // before the operator approves it
+		var similar []client.Client
+		similar, err = h.Clients.LookAlikes(ctx, wanted.Name, current.ID)
+		body.LookAlikes = each(similar, lookAlikeBody)
+	}
 	body.Changes = each(client.Compare(current.Registration, wanted), func(change client.FieldChange) operatorapi.FieldChange {
 		return operatorapi.FieldChange{Field: jsonField(change.Field), Before: change.Before, After: change.After}
 	})

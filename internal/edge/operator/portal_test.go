@@ -1,12 +1,15 @@
 package operator
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/admin/portal"
+	"connect-svc/internal/domain/client"
 	"connect-svc/internal/testing/edgetest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 func TestPortalLinks(t *testing.T) {
@@ -54,5 +57,21 @@ func TestPortalLinks(t *testing.T) {
 	}
 	if strings.Contains(f.Log.String(), secret) {
 		t.Error("the log has the secret of a link")
+	}
+}
+
+// Before a request for another name is approved, it tells with whom users could confuse that name, as the console does.
+func TestLookAlikesOfARequest(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	partner := f.DB.Client(t, func(c *pgtest.Client) { c.Name = "Ride Club" })
+	other := f.DB.Client(t, func(c *pgtest.Client) { c.Name = "Walk Rewards" })
+	for name, want := range map[string][]operatorapi.LookAlike{"WaIk Rewards": {{ClientId: other.ID, Name: "Walk Rewards"}}, "Ríde Club": {}, "Ride Club": {}} {
+		if _, err := f.Clients.RequestChange(t.Context(), partner.ID, func(r *client.Registration) { r.Name, r.Policy.Burst = name, 7 }); err != nil {
+			t.Fatal(err)
+		}
+		if asked := get[operatorapi.ChangeRequest](t, f, "/operator/v1/clients/"+partner.ID.String()+"/change-request"); !slices.Equal(asked.LookAlikes, want) || asked.LookAlikes == nil {
+			t.Errorf("%s: %+v, want %+v", name, asked.LookAlikes, want)
+		}
 	}
 }

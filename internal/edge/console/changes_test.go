@@ -119,3 +119,24 @@ func TestChanges(t *testing.T) {
 	kim.shows(kim.Get(own), "Ride Club", "refused", "callback must begin with https://")
 	ada.fails(ada.Get(desk+"/approve?request="+uuid.NewString()), http.StatusConflict, "The request is no longer open")
 }
+
+// A form that is sent twice is saved once, and both answers say so: nobody else has changed anything.
+func TestRegistrationThatIsSavedTwice(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	partner := f.DB.Client(t, func(c *pgtest.Client) { c.Name = "Ride Club" })
+	kim, ada := f.engineer(t, f.portal(t), partner.ID), f.signedIn(t, edgetest.AdaToken)
+	own, desk := portal.Path+"/"+partner.ID.String()+"/changes", pathOf(partner.ID)
+	asked := formOf(kim.Get(own+"/request"), "burst", "98")
+	for range 2 {
+		kim.goes(kim.Post(own+"/request", asked...), own+"?done=change_requested")
+	}
+	saved := formOf(ada.Get(desk+"/change"), "burst", "99")
+	for range 2 {
+		ada.goes(ada.Post(desk+"/change", saved...), desk+"?done=partner_changed")
+	}
+	acts := pgtest.Value[string](t, f.DB, `select string_agg(actor || ' ' || action, ', ' order by action) from audit_log where action in ('client.updated', 'client.change_requested')`)
+	if acts != "partner:kim client.change_requested, ada client.updated" {
+		t.Errorf("the audit log has %s", acts)
+	}
+}

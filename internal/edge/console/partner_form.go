@@ -215,11 +215,11 @@ func (c *console) changePartner(w http.ResponseWriter, r *http.Request, partner 
 }
 
 // change returns the change to a wanted registration. If somebody has changed the registration since the form was shown, it changes nothing
-// and keeps the current one for the form, so that nobody overwrites values that they have not seen.
+// and keeps the current one for the form, so that nobody overwrites values that they have not seen. It may be as wanted, by a first click.
 func (p *partnerForm) change(wanted client.Registration) func(*client.Registration) {
 	return func(present *client.Registration) {
-		p.current = *present
-		if p.Stale = seenAs(p.current) != p.Seen; !p.Stale {
+		p.current, p.Stale = *present, seenAs(*present) != p.Seen && seenAs(*present) != seenAs(wanted)
+		if !p.Stale {
 			wanted.Logo = present.Logo
 			*present = wanted
 		}

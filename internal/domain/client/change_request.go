@@ -194,10 +194,7 @@ func (r *Registry) inRequest(ctx context.Context, id uuid.UUID, act func(*client
 		}
 		return act(queries, client)
 	})
-	if err != nil {
-		return clientError(id, postgres.NoRowsAs(err, ErrNoChangeRequest))
-	}
-	return nil
+	return clientError(id, postgres.NoRowsAs(err, ErrNoChangeRequest))
 }
 
 // WithdrawChange ends an open request without an answer. Errors: ErrNoChangeRequest, refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
@@ -286,10 +283,7 @@ func answerChange(ctx context.Context, queries *clientdb.Queries, request Change
 // ChangeRequest returns the last request of a client with its answer, if it has one. Error: ErrNoChangeRequest.
 func (r *Registry) ChangeRequest(ctx context.Context, id uuid.UUID) (ChangeRequest, error) {
 	row, err := r.queries.GetChangeRequest(ctx, id)
-	if err != nil {
-		return ChangeRequest{}, clientError(id, postgres.NoRowsAs(err, ErrNoChangeRequest))
-	}
-	return requestOf(row), nil
+	return requestOf(row), clientError(id, postgres.NoRowsAs(err, ErrNoChangeRequest))
 }
 
 // OpenChange is an open request in a list.

@@ -21,7 +21,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/url"
 	"regexp"
@@ -121,7 +120,7 @@ func (r *Registry) unchanged(ctx context.Context, id uuid.UUID) error {
 }
 
 func clientError(id uuid.UUID, err error) error {
-	return fmt.Errorf("client %s: %w", id, postgres.NoRowsAs(err, refusal.ErrClientNotFound))
+	return postgres.Wrap("client "+id.String(), postgres.NoRowsAs(err, refusal.ErrClientNotFound))
 }
 
 // audit adds an entry of the audit log about a client.
@@ -136,10 +135,7 @@ func audit(ctx context.Context, queries *clientdb.Queries, id uuid.UUID, action 
 // Get returns a client. Error: refusal.ErrClientNotFound.
 func (r *Registry) Get(ctx context.Context, id uuid.UUID) (Client, error) {
 	row, err := r.queries.GetClient(ctx, id)
-	if err != nil {
-		return Client{}, clientError(id, err)
-	}
-	return fromRow(clientdb.ListClientsRow(row)), nil
+	return fromRow(clientdb.ListClientsRow(row)), clientError(id, err)
 }
 
 // Names returns the names of clients by id. Unknown ids are missing.
@@ -242,10 +238,7 @@ func (r *Registry) Logo(ctx context.Context, id uuid.UUID, name string) (brand.L
 	if err == nil && !ok {
 		err = refusal.ErrClientNotFound
 	}
-	if err != nil {
-		return brand.Logo{}, clientError(id, err)
-	}
-	return logo, nil
+	return logo, clientError(id, err)
 }
 
 func (r *Registry) listLogos(ctx context.Context, keys []logoKey) (map[logoKey]brand.Logo, error) {

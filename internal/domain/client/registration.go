@@ -197,10 +197,7 @@ func (r *Registry) Update(ctx context.Context, id uuid.UUID, change func(*Regist
 		}
 		return update(ctx, queries, &updated, change, nil)
 	})
-	if err != nil {
-		return Client{}, clientError(id, err)
-	}
-	return updated, nil
+	return updated, clientError(id, err)
 }
 
 // lock locks a client until the transaction ends. Errors: pgx.ErrNoRows, refusal.ErrClientOffboarded.

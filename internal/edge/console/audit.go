@@ -13,6 +13,7 @@ import (
 
 	"connect-svc/internal/admin/audit"
 	"connect-svc/internal/admin/lookup"
+	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/edge/site"
 	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/foundation/refusal"
@@ -56,8 +57,10 @@ func (c *console) search(r *http.Request, name string, filter audit.Filter) (p l
 // HasUser reports whether an event is about a user.
 func (logPage) HasUser(e audit.Event) bool { return e.UserID != uuid.Nil }
 
-// HasPartner reports whether an event is about a partner.
-func (auditView) HasPartner(e audit.Event) bool { return e.ClientID != uuid.Nil }
+// HasPartner reports whether an event is about a partner. One about the operator's own webhook is not.
+func (auditView) HasPartner(e audit.Event) bool {
+	return e.ClientID != uuid.Nil && e.ClientID != webhook.Operator
+}
 
 // Only returns the address of the log with one more filter.
 func (v auditView) Only(name, value string) string {

@@ -146,6 +146,32 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// An event for the operator's own webhook leads to what happened to its user, also once the user is deleted: it is of no partner.
+func TestFindAnEventOfTheOperator(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.DB.Webhook(t, webhook.Operator)
+	partner, _ := f.ConnectNew(t, "Ride Club")
+	if _, err := f.Accounts.DeleteUser(t.Context(), f.User.ID); err != nil {
+		t.Fatal(err)
+	}
+	v := f.signedIn(t, edgetest.GraceToken)
+	event := webhook.Event{ID: pgtest.Value[uuid.UUID](t, f.DB, "select event_id from webhook_events where client_id = $1 and type = 'connection.ended'", webhook.Operator)}
+	found := v.Get(toFind(event.MessageID()))
+	v.goes(found, auditPath+"?user="+f.User.ID.String())
+	v.shows(v.Get(auditPath+"?user="+f.User.ID.String()), "Audit log", "user.deleted", partner.Name)
+
+	// Nor does the audit log lead to pages of a partner from what is done with that webhook.
+	if err := f.config.Webhooks.RemoveEndpoint(t.Context(), webhook.Operator); err != nil {
+		t.Fatal(err)
+	}
+	removed := v.Get(auditPath + "?action=webhook.removed")
+	v.shows(removed, "Audit log", "webhook.removed")
+	if links := removed.Find(`tbody a[href^="/console/partners/"]`).Length(); links != 0 {
+		t.Errorf("%d links to a partner that there is not", links)
+	}
+}
+
 // The audit log is filtered by address and by name, too.
 func TestAuditByName(t *testing.T) {
 	t.Parallel()

@@ -40,14 +40,6 @@ func (c *console) windowOf(query map[string]string) (window, error) {
 	return window{Hours: hours, Since: now.Truncate(time.Hour).Add(-time.Duration(hours-1) * time.Hour), Now: now}, nil
 }
 
-// Query returns the window for an address, empty for the default one.
-func (w window) Query() string {
-	if w.Hours == windows[""] {
-		return ""
-	}
-	return "?hours=" + strconv.Itoa(w.Hours)
-}
-
 // partnerUsage shows the usage of one partner.
 type partnerUsage struct {
 	aboutPartner

@@ -8,6 +8,7 @@ import (
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/domain/activity"
 	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/edge/site"
 	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/foundation/text"
@@ -126,6 +127,9 @@ func (v findView) PathOf(match lookup.Found) string {
 	case lookup.Request:
 		return partner + "/refused?" + url.Values{"request": {v.Query}}.Encode()
 	case lookup.Event:
+		if match.ClientID == webhook.Operator { // it has no pages of a partner, and its user may be deleted
+			return auditPath + "?user=" + match.UserID.String()
+		}
 		return partner + "/webhooks/" + match.EventID.String()
 	case lookup.Client:
 	}

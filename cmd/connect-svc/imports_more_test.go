@@ -159,7 +159,7 @@ func TestRemove(t *testing.T) {
 	}
 	// Corrections by hand are in the audit log, and so is what is taken back of them.
 	noted := pgtest.Value[[]string](t, db, `select array_agg(actor || ' ' || action || ' ' || (detail ->> 'adjustment_id') order by at, id)
-		from audit_log where action like 'activity.%'`)
+		from audit_log where action like 'activity.adj%'`)
 	if diff := cmp.Diff([]string{
 		"cli:grace activity.adjusted " + walked.AdjustmentId.String(), "cli:grace activity.adjusted " + ridden.AdjustmentId.String(),
 		"cli:grace activity.adjustment_removed " + walked.AdjustmentId.String(), "cli:grace activity.adjustment_removed " + ridden.AdjustmentId.String(),

@@ -2,8 +2,8 @@
 -- of the console.
 
 -- name: LockClient :one
--- Runs in the transaction that creates a link: what ends the client waits, and then ends the link, too.
-select status, is_active(status)::boolean as active from clients where client_id = @client_id for share;
+-- Runs in the transaction that creates a link: what ends the client waits, and then ends the link, too. So does another creation.
+select status, is_active(status)::boolean as active from clients where client_id = @client_id for no key update;
 
 -- name: CountSessions :one
 select count(*) from portal_sessions

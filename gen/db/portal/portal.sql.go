@@ -230,7 +230,7 @@ func (q *Queries) ListSessions(ctx context.Context, arg ListSessionsParams) ([]P
 
 const lockClient = `-- name: LockClient :one
 
-select status, is_active(status)::boolean as active from clients where client_id = $1 for share
+select status, is_active(status)::boolean as active from clients where client_id = $1 for no key update
 `
 
 type LockClientRow struct {
@@ -240,7 +240,7 @@ type LockClientRow struct {
 
 // Links to a partner's pages and sessions there. They live by the time that the server expects while it does not believe the clock, like sessions
 // of the console.
-// Runs in the transaction that creates a link: what ends the client waits, and then ends the link, too.
+// Runs in the transaction that creates a link: what ends the client waits, and then ends the link, too. So does another creation.
 func (q *Queries) LockClient(ctx context.Context, clientID uuid.UUID) (LockClientRow, error) {
 	row := q.db.QueryRow(ctx, lockClient, clientID)
 	var i LockClientRow

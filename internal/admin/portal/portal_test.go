@@ -223,6 +223,23 @@ func TestLinksAreBounded(t *testing.T) {
 	}
 }
 
+// Links that replace the others at the same time replace one another, too.
+func TestLinksThatReplaceAtOnce(t *testing.T) {
+	f := newFixture(t)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if _, _, err := f.portal.CreateLink(f.ctx, portal.NewLink{ClientID: f.partner.ID, Valid: time.Hour, Replace: true}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if all, err := f.portal.Sessions(f.ctx, f.partner.ID); err != nil || len(all) != 1 {
+		t.Errorf("there are %d: %v", len(all), err)
+	}
+}
+
 // Links and sessions that have expired count no more, before they are swept.
 func TestExpiredLinksLeaveRoom(t *testing.T) {
 	f := newFixture(t)

@@ -221,12 +221,12 @@ func TestANoticeOutlivesRefusedSessions(t *testing.T) {
 				return
 			}
 			b.eventually(t, "select count(*) = 0 or bool_and(attempts = 1 and leased_until is null and due_at > now()) from notices")
-			mended.Store(true)
-			b.db.Exec(t, "update notices set due_at = now()")
-			b.outbox.notices.wake.Send()
 			if n, _, err := b.NoticesWaiting(t.Context()); n == 0 || err != nil {
 				t.Fatalf("the notice is gone: %v", err)
 			}
+			mended.Store(true)
+			b.db.Exec(t, "update notices set due_at = now()")
+			b.outbox.notices.wake.Send()
 			b.post.NextNotice(t)
 			b.noNotice(t)
 		})

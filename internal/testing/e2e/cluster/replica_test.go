@@ -149,7 +149,7 @@ func TestReadReplica(t *testing.T) {
 		t.Fatalf("%+v, want one read answered by the replica", got)
 	}
 
-	// A caller who leaves while there is no place in the replica's pool says nothing about the replica.
+	// The replica stays in use if a caller leaves while it waits for a place in the replica's pool.
 	_, err := standbys.Read(t.Context(), r.DB.Pool, r.App.Replicas, func(context.Context, *postgres.Pool) (bool, error) { return false, work.ErrGone })
 	if got := r.App.Replicas.Counts(); !errors.Is(err, work.ErrGone) || got.Used != 1 || got.Failed != 0 {
 		t.Errorf("a caller left: %v, %+v", err, got)

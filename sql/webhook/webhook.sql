@@ -241,7 +241,7 @@ where e.user_id = @user_id and e.event_id = @event_id and e.state = 'pending'
 -- Merges the changes of each connection of some users, all of one part, into one event if the oldest is due. Changes that the client may
 -- not read any more are dropped, so nothing is merged by a clock that is not believed, and so are steps of days before the registration: a read
 -- from there is refused. Servers that merge the same lock the rows in the same order: the later one finds them gone, and takes none that were
--- noted meanwhile.
+-- noted meanwhile. Grouped by all columns that it names: between two steps of the distribution Citus knows no primary key.
 with oldest as materialized (
     select ch.user_id, ch.client_id from webhook_changes ch
     where ch.user_id = any (@user_ids::uuid[])
@@ -263,7 +263,7 @@ with oldest as materialized (
     join webhook_endpoints w on w.client_id = t.client_id
     where c.user_id = any (@user_ids::uuid[]) and u.user_id = any (@user_ids::uuid[]) and is_authorized(c.state, c.refresh_deadline)
         and w.stopped_at is null and t.datasets & c.scopes <> 0 and (t.datasets & 1 = 0 or t.last_date >= u.registered_on)
-    group by c.user_id, c.client_id
+    group by c.user_id, c.client_id, c.grant_id, c.version, c.history_from
     having max(t.last_date) >= c.history_from
 )
 select count(distinct (t.user_id, t.client_id)) from taken t;

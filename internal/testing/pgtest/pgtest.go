@@ -285,7 +285,7 @@ func urlOf(serverURL, database string) string {
 	if err != nil {
 		panic(err) // it was connected to
 	}
-	u.Path = "/" + database
+	u.Path, u.RawQuery = "/"+database, cmp.Or(u.RawQuery, "sslmode=prefer") // tests append parameters
 	return u.String()
 }
 

@@ -48,19 +48,19 @@ func Is(err error, code Code) bool {
 	return Code(pgErr.Code) == code || passedOn
 }
 
-// onTheMove are parts of the messages with which a Citus cluster refuses a statement while a table moves to other nodes, by code: the
-// table has been switched over since the statement was planned, or the statement needs two tables of which one was not switched over yet.
-var onTheMove = map[Code][]string{
+// clusterRefusals are parts of the messages with which a Citus cluster refuses a statement for a moment, by code. While a table moves to
+// other nodes: the table has been switched over since the statement was planned, or the statement needs two tables of which one was not
+// switched over yet. After a node has crashed: a connection that another node kept to it is broken.
+var clusterRefusals = map[Code][]string{
 	"40001":       {"does not exist"},
 	"0A000":       {"direct joins between distributed and local tables", "is not distributed", "recursive complex joins"},
-	internalError: {"is not distributed", "could not find valid entry for "},
+	internalError: {"is not distributed", "could not find valid entry for ", "failure on connection marked as essential"},
 }
 
-// isOnTheMove reports whether a cluster refused a statement because a table is on the move. The statement has not happened, nor has its
-// transaction.
-func isOnTheMove(err error) bool {
+// isRefusedByCluster reports whether a cluster refused a statement for a moment. The statement has not happened, nor has its transaction.
+func isRefusedByCluster(err error) bool {
 	var pgErr *pgconn.PgError
-	return errors.As(err, &pgErr) && slices.ContainsFunc(onTheMove[Code(pgErr.Code)], func(part string) bool {
+	return errors.As(err, &pgErr) && slices.ContainsFunc(clusterRefusals[Code(pgErr.Code)], func(part string) bool {
 		return strings.Contains(pgErr.Message, part)
 	})
 }

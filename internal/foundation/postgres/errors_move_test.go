@@ -12,9 +12,9 @@ import (
 	"connect-svc/internal/testing/wait"
 )
 
-// A statement that a cluster refuses because a table is on the move is sent again, until its deadline only. Another error is returned
-// at once. A sequence counts the attempts, because a rollback does not take its values back.
-func TestStatementsOnTheMoveAreSentAgain(t *testing.T) {
+// A statement that a cluster refuses because a table is on the move, or because a connection between nodes is broken, is sent again, until
+// its deadline only. Another error is returned at once. A sequence counts the attempts, because a rollback does not take its values back.
+func TestRefusedByClusterIsSentAgain(t *testing.T) {
 	t.Parallel()
 	pgtest.NotOnCluster(t, "its errors are made up")
 	db := pgtest.New(t)
@@ -34,6 +34,7 @@ func TestStatementsOnTheMoveAreSentAgain(t *testing.T) {
 		{"0A000", "recursive complex joins are only supported when all distributed tables are co-located"},
 		{"XX000", "relation connections is not distributed"},
 		{"XX000", "could not find valid entry for shard 102008"},
+		{"XX000", "failure on connection marked as essential: 127.0.0.1:5432"},
 	} {
 		for way, act := range map[string]func(context.Context) error{
 			"Exec": func(ctx context.Context) error {

@@ -154,7 +154,7 @@ func (p *Pool) notHappened(err error) bool {
 	notPassedOn := errors.As(err, &refused) && refused.Severity == "FATAL" &&
 		(strings.HasPrefix(refused.Message, "server login has been failing") || refused.Message == "invalid server parameter" || refused.Message == "query_wait_timeout")
 	held := !p.readOnly && !p.elsewhere && Is(err, Code(errHeld.Code))
-	return pgconn.SafeToRetry(err) || notPassedOn || held || !p.elsewhere && isOnTheMove(err)
+	return pgconn.SafeToRetry(err) || notPassedOn || held || !p.elsewhere && isRefusedByCluster(err)
 }
 
 // attend has act use a connection, and waits for it while ctx lasts. The context of act outlives ctx until act has returned. From then on it
@@ -562,13 +562,13 @@ func InTx(ctx context.Context, pool *Pool, act func(pgx.Tx) error) error {
 }
 
 // InTxAgain is [InTx] for an act that can be repeated. It repeats the act, at most twice, after a deadlock, and after another transaction
-// deleted a row that the act refers to. While a table of a cluster is on the move it repeats the act until the deadline of ctx.
+// deleted a row that the act refers to. While a cluster refuses it for a moment it repeats the act until the deadline of ctx.
 func InTxAgain(ctx context.Context, pool *Pool, act func(pgx.Tx) error) error {
 	for attempt := 1; ; attempt++ {
 		err := InTx(ctx, pool, act)
 		_, limited := ctx.Deadline()
 		switch {
-		case limited && isOnTheMove(err) && work.Pause(ctx, connectAgainAfter):
+		case limited && isRefusedByCluster(err) && work.Pause(ctx, connectAgainAfter):
 		case attempt == 3 || !Is(err, DeadlockDetected) && !Is(err, ForeignKeyViolation):
 			return err
 		}

@@ -42,11 +42,11 @@ type Config struct {
 // Site has a template for each page in each language. It is safe for concurrent use.
 type Site struct {
 	Config
-	pages     map[string]*template.Template // by name, as parsed
-	views     sync.Map                      // from page and language to *template.Template
-	files     map[string]*static.File       // by served name
-	names     map[string]string             // from file name to served name
-	rendering *work.Queue                   // with [places]
+	shared    *template.Template      // the layout and the parts, as parsed
+	views     sync.Map                // from page and language to *template.Template
+	files     map[string]*static.File // by served name
+	names     map[string]string       // from file name to served name
+	rendering *work.Queue             // with [places]
 }
 
 // New reads the files. It fails only if they are inconsistent.
@@ -55,7 +55,7 @@ func New(config Config) (*Site, error) {
 		config.Texts = locale.Default()
 	}
 	config.Brand.Name = cmp.Or(config.Brand.Name, brand.DefaultName)
-	s := &Site{Config: config, pages: map[string]*template.Template{}, files: map[string]*static.File{}, names: map[string]string{},
+	s := &Site{Config: config, files: map[string]*static.File{}, names: map[string]string{},
 		rendering: work.NewQueue(places(), work.Unbounded)}
 	return s, cmp.Or(s.readStatic(), s.readPages())
 }
@@ -86,26 +86,14 @@ func (s *Site) readStatic() error {
 	return nil
 }
 
-// readPages parses each page together with the shared layout and parts.
-func (s *Site) readPages() error {
-	shared, err := template.New("").Funcs(s.funcs(s.Texts.Locale("en"))).ParseFS(s.Files, "templates/shared/*.html")
-	if err != nil {
+// readPages parses the shared layout and parts, and each page once, to see that it can be. A page is kept in the languages in which it
+// is asked for: all pages with a copy each of what they share would be half of an idle server's heap.
+func (s *Site) readPages() (err error) {
+	if s.shared, err = template.New("").Funcs(s.funcs(s.Texts.Locale("en"))).ParseFS(s.Files, "templates/shared/*.html"); err != nil {
 		return err
 	}
-	names, err := fs.Glob(s.Files, "templates/*.html")
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		page, err := shared.Clone()
-		if err != nil {
-			return err
-		}
-		if s.pages[strings.TrimSuffix(path.Base(name), ".html")], err = page.ParseFS(s.Files, name); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err = template.New("").Funcs(s.funcs(s.Texts.Locale("en"))).ParseFS(s.Files, "templates/*.html")
+	return err
 }
 
 // funcs returns the functions of the templates in a language. t returns a text as HTML, with partners' names isolated from the
@@ -156,9 +144,9 @@ func (s *Site) render(caller work.Caller, name string, language *locale.Locale, 
 	defer s.rendering.Release()
 	key := [2]string{name, language.Tag}
 	view, made := s.views.Load(key)
-	if !made { // on first use, because most languages need few pages
-		parsed := template.Must(s.pages[name].Clone()).Funcs(s.funcs(language)) // a template that was never executed can be cloned
-		view, _ = s.views.LoadOrStore(key, parsed)
+	if !made {
+		shared := template.Must(s.shared.Clone()).Funcs(s.funcs(language)) // a template that was never executed can be cloned
+		view, _ = s.views.LoadOrStore(key, template.Must(shared.ParseFS(s.Files, "templates/"+name+".html")))
 	}
 	if err := view.(*template.Template).ExecuteTemplate(&page, "layout", data); err != nil {
 		panic(fmt.Errorf("template %s: %w", name, err))

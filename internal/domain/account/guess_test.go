@@ -325,13 +325,13 @@ func TestFaultSpendsNoAttempt(t *testing.T) {
 			b.user(t, "ada@example.com")
 			signIn := uuid.New()
 			code := b.code(t, signIn, "ada@example.com")
-			b.db.Exec(t, fault[0])
+			b.db.Define(t, fault[0])
 			for range Attempts + 1 {
 				if _, err := b.VerifyCode(t.Context(), signIn, code); err == nil || errors.Is(err, ErrCodeSpent) {
 					t.Fatalf("while the database fails: %v", err)
 				}
 			}
-			b.db.Exec(t, fault[1])
+			b.db.Define(t, fault[1])
 			if state, err := b.GetSignIn(t.Context(), signIn); err != nil || state.AttemptsLeft != Attempts {
 				t.Errorf("%d attempts are left: %v", state.AttemptsLeft, err)
 			}

@@ -59,7 +59,7 @@ with allowed as (
         and is_registered_for(r.redirect_uri, r.scopes, cl.status, cl.callback_url, cl.scopes)
         and r.user_id = @user_id and (r.consent_day is null or r.consent_day = @consent_day::date)
         and issue_time(@expected::pg_catalog.timestamptz) < @day_ends::timestamptz
-    returning r.user_id, r.client_id, r.redirect_uri, r.scopes, r.state, r.code_challenge, r.code_expires_at
+    returning r.user_id, r.client_id, r.redirect_uri, r.scopes, r.state, r.code_challenge, r.consent_day, r.decided_version, r.code_expires_at
 ), fresh as materialized (
     select nextval('audit_log_id_seq') as entry_id
 ), audited as (
@@ -69,7 +69,7 @@ with allowed as (
         jsonb_build_object('scopes', allowed.scopes)
     from allowed cross join fresh join users u on u.user_id = @user_id
 )
-select client_id, redirect_uri, scopes, state, code_challenge, code_expires_at::timestamptz as code_expires_at from allowed;
+select user_id, client_id, redirect_uri, scopes, state, code_challenge, consent_day, decided_version, code_expires_at from allowed;
 
 -- name: GetAllowedRequest :one
 -- The content of the code of a request that was allowed in this session, while the code is valid.

@@ -25,7 +25,7 @@ with allowed as (
         and is_registered_for(r.redirect_uri, r.scopes, cl.status, cl.callback_url, cl.scopes)
         and r.user_id = $5 and (r.consent_day is null or r.consent_day = $2::date)
         and issue_time($6::pg_catalog.timestamptz) < $7::timestamptz
-    returning r.user_id, r.client_id, r.redirect_uri, r.scopes, r.state, r.code_challenge, r.code_expires_at
+    returning r.user_id, r.client_id, r.redirect_uri, r.scopes, r.state, r.code_challenge, r.consent_day, r.decided_version, r.code_expires_at
 ), fresh as materialized (
     select nextval('audit_log_id_seq') as entry_id
 ), audited as (
@@ -35,7 +35,7 @@ with allowed as (
         jsonb_build_object('scopes', allowed.scopes)
     from allowed cross join fresh join users u on u.user_id = $5
 )
-select client_id, redirect_uri, scopes, state, code_challenge, code_expires_at::timestamptz as code_expires_at from allowed
+select user_id, client_id, redirect_uri, scopes, state, code_challenge, consent_day, decided_version, code_expires_at from allowed
 `
 
 type AllowAuthorizationRequestParams struct {
@@ -50,12 +50,15 @@ type AllowAuthorizationRequestParams struct {
 }
 
 type AllowAuthorizationRequestRow struct {
-	ClientID      uuid.UUID
-	RedirectUri   string
-	Scopes        scope.Set
-	State         string
-	CodeChallenge []byte
-	CodeExpiresAt time.Time
+	UserID         *uuid.UUID
+	ClientID       uuid.UUID
+	RedirectUri    string
+	Scopes         scope.Set
+	State          string
+	CodeChallenge  []byte
+	ConsentDay     *time.Time
+	DecidedVersion *int64
+	CodeExpiresAt  *time.Time
 }
 
 // Ends the request and returns the content of its code. The code expires after its own lifetime, or with the request if that is sooner
@@ -74,11 +77,14 @@ func (q *Queries) AllowAuthorizationRequest(ctx context.Context, arg AllowAuthor
 	)
 	var i AllowAuthorizationRequestRow
 	err := row.Scan(
+		&i.UserID,
 		&i.ClientID,
 		&i.RedirectUri,
 		&i.Scopes,
 		&i.State,
 		&i.CodeChallenge,
+		&i.ConsentDay,
+		&i.DecidedVersion,
 		&i.CodeExpiresAt,
 	)
 	return i, err

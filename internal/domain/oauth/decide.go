@@ -145,16 +145,7 @@ func (s *Server) allow(ctx context.Context, id uuid.UUID, session [sha256.Size]b
 	if err != nil {
 		return "", err
 	}
-	return s.codeCallback(authorizationCode{
-		UserID:        userID,
-		ClientID:      allowed.ClientID,
-		Version:       state.user.Version,
-		Scopes:        allowed.Scopes,
-		HistoryFrom:   historyFrom(state.user, today(state.user)),
-		CodeChallenge: [sha256.Size]byte(allowed.CodeChallenge),
-		RedirectURI:   sha256.Sum256([]byte(allowed.RedirectUri)),
-		ExpiresAt:     allowed.CodeExpiresAt.UnixMicro(),
-	}, allowed.RedirectUri, allowed.State)
+	return s.codeCallback(state.user, oauthdb.GetAllowedRequestRow(allowed))
 }
 
 // allowAgain returns the result of an Allow once more: a browser shows the last answer if a button is pressed twice. The code has the
@@ -174,16 +165,7 @@ func (s *Server) allowAgain(ctx context.Context, id uuid.UUID, session [sha256.S
 	if user.Version != *allowed.DecidedVersion {
 		return "", ErrRequestEnded
 	}
-	return s.codeCallback(authorizationCode{
-		UserID:        *allowed.UserID,
-		ClientID:      allowed.ClientID,
-		Version:       *allowed.DecidedVersion,
-		Scopes:        allowed.Scopes,
-		HistoryFrom:   historyFrom(user, *allowed.ConsentDay),
-		CodeChallenge: [sha256.Size]byte(allowed.CodeChallenge),
-		RedirectURI:   sha256.Sum256([]byte(allowed.RedirectUri)),
-		ExpiresAt:     allowed.CodeExpiresAt.UnixMicro(),
-	}, allowed.RedirectUri, allowed.State)
+	return s.codeCallback(user, allowed)
 }
 
 // historyFrom returns the first day of the connection after the exchange of a code. While the version is the same, so is the day.
@@ -194,9 +176,19 @@ func historyFrom(user oauthdb.GetConsentUserRow, consentDay time.Time) int64 {
 	return consentDay.Unix()
 }
 
-func (s *Server) codeCallback(content authorizationCode, redirectURI, state string) (string, error) {
-	code, err := s.keys.Seal(credential.AuthorizationCode, content)
-	return callbackURL(redirectURI, state, "code", code), err
+// codeCallback returns the address that the browser of an allowed request is sent to.
+func (s *Server) codeCallback(user oauthdb.GetConsentUserRow, allowed oauthdb.GetAllowedRequestRow) (string, error) {
+	code, err := s.keys.Seal(credential.AuthorizationCode, authorizationCode{
+		UserID:        *allowed.UserID,
+		ClientID:      allowed.ClientID,
+		Version:       *allowed.DecidedVersion,
+		Scopes:        allowed.Scopes,
+		HistoryFrom:   historyFrom(user, *allowed.ConsentDay),
+		CodeChallenge: [sha256.Size]byte(allowed.CodeChallenge),
+		RedirectURI:   sha256.Sum256([]byte(allowed.RedirectUri)),
+		ExpiresAt:     allowed.CodeExpiresAt.UnixMicro(),
+	})
+	return callbackURL(allowed.RedirectUri, allowed.State, "code", code), err
 }
 
 // addConnection inserts the row of a connection, as version 0, and its grant. Concurrent calls insert it once. Error: ErrRequestEnded

@@ -212,9 +212,13 @@ func (s *Server) addConnection(ctx context.Context, added oauthdb.AddConnectionP
 }
 
 // Deny ends a request after sign-in, and returns the address to send the browser to. A repetition has the same result. secret is the hash
-// of the sign-in's secret, or of the one that opened the request. Error: ErrRequestEnded.
+// of the sign-in's secret, or of the one that opened the request. Errors: ErrRequestEnded, ErrDayOver.
 func (s *Server) Deny(ctx context.Context, id uuid.UUID, secret [sha256.Size]byte) (string, error) {
-	row, err := s.deny(ctx, oauthdb.DenyAuthorizationRequestParams{RequestID: id, BrowserHash: secret[:], Decision: "deny"})
+	var row oauthdb.GetDeniedRequestRow
+	_, err := s.consent(ctx, id, secret)
+	if !errors.Is(err, ErrDayOver) { // after which the browser is not sent back (3.1)
+		row, err = s.deny(ctx, oauthdb.DenyAuthorizationRequestParams{RequestID: id, BrowserHash: secret[:], Decision: "deny"})
+	}
 	if err != nil {
 		return "", fmt.Errorf("deny: %w", err)
 	}

@@ -178,7 +178,9 @@ func TestRequestEnds_3_1(t *testing.T) {
 				t.Fatalf("status = %d", page.StatusCode)
 			}
 			test.end(t, f)
-			v.isError(v.Post(base+"/consent", "decision", "allow"), http.StatusBadRequest, test.heading)
+			for _, decision := range []string{"allow", "deny", "disconnect"} {
+				v.isError(v.Post(base+"/consent", "decision", decision), http.StatusBadRequest, test.heading)
+			}
 			back := v.Get(base + "/consent")
 			v.isError(back, http.StatusBadRequest, test.heading)
 			if got, _ := back.Find("a.other").Attr("href"); got != homepage {

@@ -240,7 +240,7 @@ func (s *Server) DenyAndDisconnect(ctx context.Context, id uuid.UUID, session [s
 		row, err = s.deniedBefore(ctx, decision)
 	}
 	if err == nil {
-		err = s.DisconnectVersion(ctx, *row.UserID, row.ClientID, *row.DecidedVersion)
+		err = s.disconnect(ctx, *row.UserID, row.ClientID, "user", row.DecidedVersion)
 	}
 	if err != nil && !errors.Is(err, ErrNotConnected) { // the latter: the same decision has ended it
 		return "", fmt.Errorf("deny and disconnect: %w", err)
@@ -248,12 +248,13 @@ func (s *Server) DenyAndDisconnect(ctx context.Context, id uuid.UUID, session [s
 	return deniedCallback(row.RedirectUri, row.State), nil
 }
 
-// deny records the denial and returns the request. Error: ErrRequestEnded.
+// deny records the denial and returns the request, with a version if that was done before. Error: ErrRequestEnded.
 func (s *Server) deny(ctx context.Context, decision oauthdb.DenyAuthorizationRequestParams) (row oauthdb.GetDeniedRequestRow, err error) {
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		queries := s.queries.WithTx(tx)
 		denied, err := queries.DenyAuthorizationRequest(ctx, decision)
 		row = oauthdb.GetDeniedRequestRow(denied)
+		row.DecidedVersion = nil             // a code may be exchanged meanwhile: the decision itself ends any version
 		if err != nil || row.UserID == nil { // a cancellation before sign-in is not audited
 			return err
 		}

@@ -157,6 +157,32 @@ func TestRevokeAndDisconnectWin(t *testing.T) {
 	}
 }
 
+// A "Disconnect" instead of a consent also ends the connection of a code that is exchanged while it is decided.
+func TestDisconnectWinsOverAnExchange(t *testing.T) {
+	t.Parallel()
+	for _, statement := range []string{"DenyAuthorizationRequest", "DisconnectConnection"} {
+		t.Run(statement, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.connect(t, scope.All)
+			code := f.code(t, scope.All)
+			id, browser := f.consent(t, scope.DailySteps)
+			var renewed Tokens
+			server := f.interrupted(t, statement, func() {
+				var err error
+				if renewed, err = f.exchange(t, code); err != nil {
+					t.Error(err)
+				}
+			})
+			if _, err := server.DenyAndDisconnect(t.Context(), id, browser); err != nil {
+				t.Fatal(err)
+			}
+			f.dead(t, renewed)
+			f.noGrant(t, renewed)
+		})
+	}
+}
+
 // A code that is exchanged while its client is offboarded leaves no connection, in any order.
 func TestOffboardWins(t *testing.T) {
 	t.Parallel()

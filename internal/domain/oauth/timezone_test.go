@@ -47,17 +47,31 @@ func TestUnknownTimezone(t *testing.T) {
 	}
 }
 
-// midnight moves the clock of the statements after the one that adds a connection, which is before the one that decides the request.
-type midnight func()
+// interruption acts before a pool sends a statement.
+type interruption struct {
+	statement string // its name in sql/
+	act       func()
+}
 
-func (m midnight) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
-	if strings.HasPrefix(data.SQL, "-- name: AddConnection ") {
-		m()
+func (i interruption) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	if strings.HasPrefix(data.SQL, "-- name: "+i.statement+" ") {
+		i.act()
 	}
 	return ctx
 }
 
-func (midnight) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+func (interruption) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// interrupted is a server that is interrupted before a statement.
+func (f *fixture) interrupted(t *testing.T, statement string, act func()) *Server {
+	t.Helper()
+	pool, err := postgres.Open(t.Context(), f.db.URL, postgres.WithClock(f.db.Clock), postgres.WithTracer(interruption{statement, act}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return New(pool, f.keys, f.settings)
+}
 
 // Specification 3.1: the statement that decides the request sees that the user's day is over, also if it began after Allow had looked.
 func TestMidnightDuringAllow_3_1(t *testing.T) {
@@ -83,15 +97,10 @@ func TestMidnightDuringAllow_3_1(t *testing.T) {
 			f := newFixture(t)
 			f.user = f.newUser(t, test.timezone)
 			f.db.SetTime(test.at)
-			pool, err := postgres.Open(t.Context(), f.db.URL, postgres.WithClock(f.db.Clock), postgres.WithTracer(midnight(func() {
-				f.db.Clock.Advance(20 * time.Second)
-			})))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(pool.Close)
+			// AddConnection is before the statement that decides the request.
+			server := f.interrupted(t, "AddConnection", func() { f.db.Clock.Advance(20 * time.Second) })
 			id, browser := f.consent(t, scope.All)
-			location, err := New(pool, f.keys, DefaultSettings).Allow(t.Context(), id, browser, "")
+			location, err := server.Allow(t.Context(), id, browser, "")
 			if errors.Is(err, ErrRequestEnded) != test.wantEnded || errors.Is(err, ErrDayOver) != test.wantEnded {
 				t.Errorf("allow: %q, %v", location, err)
 			}

@@ -211,7 +211,7 @@ func TestImportOfAddressEndsSignIns(t *testing.T) {
 	begin := func(email string, id uuid.UUID) (is began) {
 		is.signIn, is.session = uuid.New(), b.session(t, email)
 		is.code = b.code(t, is.signIn, email)
-		if err := b.RememberBrowser(t.Context(), newBrowserKey(id), nil, "", "en"); err != nil {
+		if err := b.RememberBrowser(t.Context(), is.signIn, newBrowserKey(id), nil, "", "en"); err != nil {
 			t.Fatal(err)
 		}
 		return is

@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
-	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -356,7 +355,7 @@ func (b *bench) signInWith(t *testing.T, user User, keys ...BrowserKey) []Browse
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.RememberBrowser(t.Context(), verified.Browser, keys, firefox, "en"); err != nil {
+	if err := b.RememberBrowser(t.Context(), signIn, verified.Browser, keys, firefox, "en"); err != nil {
 		t.Fatal(err)
 	}
 	return []BrowserKey{verified.Browser}
@@ -423,10 +422,12 @@ func TestBrowsersOfAnAccount(t *testing.T) {
 	}
 	oldest := b.signInWith(t, ada)
 	b.db.Clock.Advance(time.Minute)
+	signIn := uuid.New()
+	b.code(t, signIn, ada.Email)
 	var group sync.WaitGroup
 	for range 12 {
 		group.Go(func() {
-			if err := b.RememberBrowser(context.Background(), newBrowserKey(ada.ID), nil, "made up/1.0 (\x00<b>)", "en"); err != nil {
+			if err := b.RememberBrowser(context.Background(), signIn, newBrowserKey(ada.ID), nil, "made up/1.0 (\x00<b>)", "en"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -465,10 +466,13 @@ func TestBrowsersOfAnAccount(t *testing.T) {
 	if _, err := b.ChangeUser(t.Context(), ada.ID, UserChange{Email: &email}); err != nil {
 		t.Fatal(err)
 	}
+	if err := b.RememberBrowser(t.Context(), signIn, newBrowserKey(ada.ID), nil, "", "en"); !errors.Is(err, ErrNoSignIn) {
+		t.Errorf("a browser that signed in by the former address: %v", err)
+	}
 	if got := known(); len(got) != 0 {
 		t.Errorf("%d browsers are known by a new address", len(got))
 	}
-	if err := b.RememberBrowser(t.Context(), newBrowserKey(uuid.New()), nil, "", "en"); !errors.Is(err, refusal.ErrUserNotFound) {
+	if err := b.RememberBrowser(t.Context(), signIn, newBrowserKey(uuid.New()), nil, "", "en"); !errors.Is(err, ErrNoSignIn) {
 		t.Errorf("a browser of a user who was deleted: %v", err)
 	}
 }

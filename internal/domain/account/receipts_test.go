@@ -29,10 +29,12 @@ func TestReceiptOfANewBrowser(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, Settings{Receipts: true})
 	user := b.user(t, "ada@example.com")
+	signIn := uuid.New()
+	b.code(t, signIn, user.Email)
 	remember := func(language string, keys ...BrowserKey) BrowserKey {
 		key := newBrowserKey(user.ID)
 		for range 2 { // a form sent twice
-			if err := b.RememberBrowser(t.Context(), key, keys, firefox, language); err != nil {
+			if err := b.RememberBrowser(t.Context(), signIn, key, keys, firefox, language); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -73,8 +75,10 @@ func TestReceiptsAreSwitchedOff(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, Settings{Notices: map[string]Compose{"told": told}})
 	user := b.user(t, "ada@example.com")
+	signIn := uuid.New()
+	b.code(t, signIn, user.Email)
 	for range 2 {
-		if err := b.RememberBrowser(t.Context(), newBrowserKey(user.ID), nil, firefox, "en"); err != nil {
+		if err := b.RememberBrowser(t.Context(), signIn, newBrowserKey(user.ID), nil, firefox, "en"); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	accountdb "connect-svc/gen/db/account"
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/foundation/postgres"
-	"connect-svc/internal/foundation/refusal"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/mileusna/useragent"
@@ -109,13 +108,14 @@ type Browser struct {
 
 // RememberBrowser makes the browser known in which a user has just signed in. Ten browsers of an account are known: another one replaces
 // the one whose last sign-in is the oldest. The new key replaces this browser's key for the user among keys. If the browser is known by the new
-// key already, nothing changes: the same form was sent twice. Error: refusal.ErrUserNotFound if the user was deleted in the meantime.
+// key already, nothing changes: the same form was sent twice. Error: ErrNoSignIn if the sign-in has ended in the meantime, with the user's
+// address or the user.
 //
 // It also remembers the language of the pages. If the browser was not known, the user gets a receipt, unless this is the first sign-in of all.
 //
 // It locks the user's row, so that concurrent sign-ins see each other's browsers.
 func (a *Accounts) RememberBrowser(
-	ctx context.Context, key BrowserKey, keys []BrowserKey, userAgent, language string,
+	ctx context.Context, signIn uuid.UUID, key BrowserKey, keys []BrowserKey, userAgent, language string,
 ) error {
 	userID := key.UserID
 	former, name := keyOf(keys, userID).id(), BrowserName(userAgent)
@@ -125,8 +125,9 @@ func (a *Accounts) RememberBrowser(
 		if err != nil {
 			return err
 		}
+		_, over := queries.GetSignIn(ctx, signIn) // the lock has waited for a change of the address, which ends its sign-ins
 		known, err := queries.ListBrowsers(ctx, userID)
-		if err != nil {
+		if err = cmp.Or(over, err); err != nil {
 			return err
 		}
 		knows := func(id uuid.UUID) bool {
@@ -157,7 +158,7 @@ func (a *Accounts) RememberBrowser(
 			queries.InsertBrowser(ctx, accountdb.InsertBrowserParams{UserID: userID, BrowserID: key.id(), Name: name, First: first}),
 		)
 	})
-	return postgres.WrapNoRows("account: remember a browser", err, refusal.ErrUserNotFound)
+	return postgres.WrapNoRows("account: remember a browser", err, ErrNoSignIn)
 }
 
 // Browsers returns the known browsers of a user, latest sign-in first. keys are those of the caller's browser.

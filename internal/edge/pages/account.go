@@ -194,7 +194,7 @@ func (p *pages) accountSignIn(r *http.Request) (signIn, error) {
 				return err
 			}
 			setCookie(w, sessionCookie, session, account.SessionLifetime)
-			if err := p.remember(w, r, verified.Browser); err != nil {
+			if err := p.remember(w, r, id, verified.Browser); err != nil && !errors.Is(err, account.ErrNoSignIn) { // which has ended the session, too
 				return err
 			}
 			return site.Redirect(accountBase)

@@ -21,7 +21,6 @@ import (
 	"connect-svc/internal/edge/pages/chromium"
 	"connect-svc/internal/foundation/brand"
 	"connect-svc/internal/foundation/locale"
-	"connect-svc/internal/foundation/refusal"
 	"github.com/google/uuid"
 )
 
@@ -136,15 +135,11 @@ func knownKeys(r *http.Request) []account.BrowserKey {
 	return keys
 }
 
-// remember gives the browser a key for the user who has just signed in. It does nothing if the user was deleted since: the next page says
-// what that means.
-func (p *pages) remember(w http.ResponseWriter, r *http.Request, key account.BrowserKey) error {
+// remember gives the browser a key for the user who has just signed in. Error: account.ErrNoSignIn if that has ended since, as the user's
+// address has changed, or the user was deleted.
+func (p *pages) remember(w http.ResponseWriter, r *http.Request, signIn uuid.UUID, key account.BrowserKey) error {
 	keys := knownKeys(r)
-	err := p.Accounts.RememberBrowser(r.Context(), key, keys, r.UserAgent(), p.site.Locale(r).Tag)
-	if errors.Is(err, refusal.ErrUserNotFound) {
-		return nil
-	}
-	if err != nil {
+	if err := p.Accounts.RememberBrowser(r.Context(), signIn, key, keys, r.UserAgent(), p.site.Locale(r).Tag); err != nil {
 		return err
 	}
 	keys = slices.DeleteFunc(keys, func(other account.BrowserKey) bool { return other.UserID == key.UserID })

@@ -5,8 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/foundation/scope"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // TestAfterDenying: no page sends somebody who has allowed nothing to a list of nothing.
@@ -70,9 +73,10 @@ func TestBrowsersCanBeTold(t *testing.T) {
 	f := newFixture(t, limits)
 	v := f.visitor(t)
 	v.enter(email)
+	signIn := pgtest.Value[uuid.UUID](t, f.DB, "select sign_in_id from sign_ins")
 	for i := range byte(9) {
 		f.DB.Clock.Advance(time.Minute)
-		if err := f.Accounts.RememberBrowser(t.Context(), account.BrowserKey{UserID: f.User.ID, Secret: [32]byte{i + 1}}, nil, "", "en"); err != nil {
+		if err := f.Accounts.RememberBrowser(t.Context(), signIn, account.BrowserKey{UserID: f.User.ID, Secret: [32]byte{i + 1}}, nil, "", "en"); err != nil {
 			t.Fatal(err)
 		}
 	}

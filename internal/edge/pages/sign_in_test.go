@@ -11,8 +11,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
@@ -75,6 +78,53 @@ func TestUserDeletedDuringSignIn(t *testing.T) {
 	v.isError(v.Post(base+"/code", "code", code), http.StatusBadRequest, headingExpired)
 	if got := v.Location(v.Get(base + "/consent")); got != base+"/sign-in" {
 		t.Errorf("the consent page leads to %q", got)
+	}
+}
+
+// changing changes the address of a user before a pool stores a sign-in.
+type changing struct {
+	once   sync.Once
+	change func()
+}
+
+func (c *changing) TraceQueryStart(ctx context.Context, _ *pgx.Conn, query pgx.TraceQueryStartData) context.Context {
+	if strings.HasPrefix(query.SQL, "-- name: SignInAuthorizationRequest ") {
+		c.once.Do(c.change)
+	}
+	return ctx
+}
+
+func (*changing) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// TestAddressChangesDuringSignIn: a user's address may be changed while the code of the former one is entered. Then nobody is signed in with it.
+func TestAddressChangesDuringSignIn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	pool, err := postgres.Open(t.Context(), f.DB.URL, postgres.WithClock(f.DB.Clock), postgres.WithTracer(&changing{change: func() {
+		if _, err := f.Accounts.ChangeUser(t.Context(), f.User.ID, account.UserChange{Email: new("ada@new.example")}); err != nil {
+			t.Error(err)
+		}
+	}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	f.OAuth = oauth.New(pool, f.Keys, oauth.DefaultSettings)
+	f.serve()
+
+	v := f.visitor(t)
+	base := v.open(scope.All)
+	v.Post(base+"/code", "code", v.ask(base, email))
+	for _, page := range []edgetest.Page{v.Get(base + "/consent"), v.Post(base+"/consent", "decision", "allow")} {
+		if got := v.Location(page); got != base+"/sign-in" {
+			t.Errorf("%s leads to %q", page.Request.Method, got)
+		}
+	}
+	if n := pgtest.Value[int](t, f.DB, "select count(*)::int from known_browsers"); n != 0 || v.Cookies("/")[knownCookie] != nil {
+		t.Errorf("%d browsers are known", n)
+	}
+	if email, _ := v.Get(base + "/sign-in").Find("input[name=email]").Attr("value"); email != "" {
+		t.Errorf("the browser is told the address %q", email)
 	}
 }
 

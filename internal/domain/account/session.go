@@ -51,6 +51,9 @@ func (a *Accounts) StartSession(ctx context.Context, signIn uuid.UUID, verified 
 	key := verified.session
 	err := postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
 		queries := a.queries.WithTx(tx)
+		if _, err := queries.LockUser(ctx, verified.UserID); err != nil { // first, as a deletion and a change of the address do
+			return err
+		}
 		used, err := queries.UseSignIn(ctx, accountdb.UseSignInParams{SignInID: signIn, UserID: verified.UserID, Seed: verified.seed})
 		if err != nil {
 			return err
@@ -63,9 +66,6 @@ func (a *Accounts) StartSession(ctx context.Context, signIn uuid.UUID, verified 
 			UserID: key.UserID, SecretHash: key.hash(), Lifetime: SessionLifetime,
 		})
 	})
-	if postgres.Is(err, postgres.ForeignKeyViolation) { // the user was deleted
-		err = pgx.ErrNoRows
-	}
 	return key, postgres.WrapNoRows("account: start session", err, ErrNoSignIn)
 }
 

@@ -10,8 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 // Names "4" are section 4 of the decisions: "The account pages have their own sign-in by code, a session of 30 minutes".
@@ -182,4 +184,37 @@ func (b *bench) enter(ctx context.Context, signIn uuid.UUID, code string) (Sessi
 		return SessionKey{}, err
 	}
 	return b.StartSession(ctx, signIn, verified)
+}
+
+// TestSessionStartsDuringADeletion: a sign-in to the account pages, and a deletion of its user or a change of the address, lock rows in one order.
+func TestSessionStartsDuringADeletion(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{})
+	user := b.user(t, "ada@example.com")
+	signIn := uuid.New()
+	verified, err := b.VerifyCode(t.Context(), signIn, b.code(t, signIn, user.Email))
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := make(chan error, 1)
+	start := sync.OnceFunc(func() { // a deletion after a deadlock is repeated
+		go func() {
+			_, err := b.StartSession(t.Context(), signIn, verified)
+			started <- err
+		}()
+		wait.Until(t, "the session waits for the user's row", func() bool {
+			return pgtest.Value[bool](t, b.db, `select exists (select from pg_stat_activity
+				where datname = current_database() and wait_event_type = 'Lock')`)
+		})
+	})
+	operator := New(b.db.Pool, b.keys, nil, Settings{EndConnections: func(context.Context, pgx.Tx, uuid.UUID) (int64, error) {
+		start()
+		return 0, nil
+	}})
+	if _, err := operator.DeleteUser(t.Context(), user.ID); err != nil {
+		t.Error(err)
+	}
+	if err := wait.For(t, "the session", started); !errors.Is(err, ErrNoSignIn) {
+		t.Errorf("the session: %v, want no sign-in", err)
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"connect-svc/internal/domain/account"
@@ -301,6 +302,51 @@ func TestImportLeavesOtherBatches(t *testing.T) {
 	}
 	if got := strings.Join(w.stored(t, "daily_steps"), ";"); got != "2026-04-01 1000;2026-04-02 7;2026-04-02 9" {
 		t.Errorf("stored: %s", got)
+	}
+}
+
+// A batch that begins again counts only what it has written then: the user of a row was deleted while the batch waited for another row.
+func TestBatchBeginsAgain(t *testing.T) {
+	pgtest.NotOnCluster(t, "a batch does not lock users there")
+	t.Parallel()
+	w := newImportWorld(t)
+	user, gone := uuid.MustParse(userU), w.newUser(t, "UTC")
+	importing, err := w.Pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer importing.Rollback(t.Context()) //nolint:errcheck // it was rolled back, or the test has failed
+	if _, err := importing.Exec(t.Context(), "select from cycling_activities for update"); err != nil {
+		t.Fatal(err)
+	}
+	type outcome struct {
+		result activity.BatchResult
+		err    error
+	}
+	put := make(chan outcome, 1)
+	go func() {
+		result, err := w.Put(t.Context(), activity.Batch{
+			DailySteps:        []activity.StepsRecord{{UserID: gone, Date: day("2026-04-02"), Steps: 5}},
+			CyclingActivities: []activity.RideRecord{{UserID: user, SourceID: "r1", Start: clock("2026-04-01T08:00:00")}},
+			SkipUnknown:       true,
+		})
+		put <- outcome{result, err}
+	}()
+	w.waiting(t, 1)
+	accounts := account.New(w.Pool, nil, nil, account.Settings{EndConnections: oauth.EndConnectionsOfUser})
+	if _, err := accounts.DeleteUser(t.Context(), gone); err != nil { // it waits until the batch leaves its turn to others
+		t.Fatal(err)
+	}
+	if err := importing.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := activity.BatchResult{
+		CyclingActivities: activity.Result{Rows: 1, Updated: 1},
+		Skipped:           &activity.Skipped{Rows: 1, Users: 1, UserIDs: []uuid.UUID{gone}},
+	}
+	got := <-put
+	if diff := cmp.Diff(want, got.result); diff != "" || got.err != nil {
+		t.Errorf("%v (-want +got):\n%s", got.err, diff)
 	}
 }
 

@@ -150,8 +150,8 @@ func (p *prepared) write(ctx context.Context, tx pgx.Tx, state databaseState, da
 	if err := check(p.malformed, p.parts, known, p.skip, dates); err != nil {
 		return err
 	}
-	skipped := &Skipped{}
-	seen := map[any]bool{} // the users of skipped rows
+	p.result = BatchResult{}                    // it may have one of an attempt that was rolled back
+	skipped, seen := &Skipped{}, map[any]bool{} // seen: the users of skipped rows
 	for _, set := range p.sets {
 		if p.skip {
 			set.written, set.removed = set.written.of(known, seen, skipped), set.removed.of(known, seen, skipped)

@@ -158,12 +158,12 @@ func TestNextCode(t *testing.T) {
 		b.db.Clock.Advance(51 * time.Minute)
 		send(email)
 		send("other-" + email)
-		got = append(got, next("192.0.2.1"), next("192.0.2.2")) // the limit of one network
+		got = append(got, next("192.0.2.1"), next("192.0.2.2")) // the limit of one network; the other has its first email of the day
 		b.db.Clock.Advance(61 * time.Minute)
 		send(email)
 		got = append(got, next("192.0.2.1")) // of the day's, for one network
 		const m, h = time.Minute, time.Hour
-		if diff := cmp.Diff([]time.Duration{0, 60 * m, 70 * m, 70 * m, 24 * h}, got); diff != "" {
+		if diff := cmp.Diff([]time.Duration{0, 60 * m, 70 * m, 0, 24 * h}, got); diff != "" {
 			t.Errorf("%s: (-want +got):\n%s", email, diff)
 		}
 		b.db.Exec(t, "delete from sign_in_limits")

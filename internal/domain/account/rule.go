@@ -95,18 +95,18 @@ func (c counter) add(now time.Time) counter {
 // the network for the address. firsts is a second budget of the address, for the first email of a network within a day. It counts only
 // emails that the budget refuses, so that strangers in a few networks cannot take the last email that the owner may have.
 //
-// It returns the counters to store. There are none if the email is refused; next is then when it would be admitted.
+// It returns the counters to store. There are none if the email is refused; next is then when it would be admitted, by the budget or as a
+// first email, whichever is sooner.
 func admit(counters []counter, firsts counter, now time.Time) (changed []counter, next time.Time) {
 	others, last := counters[:len(counters)-1], counters[len(counters)-1]
-	if nextOf(others).After(now) {
-		return nil, nextOf(counters)
-	}
-	if last.next().After(now) {
-		isFirst := len(others) > 0 && len(others[len(others)-1].recent(now)) == 0
-		if !isFirst || firsts.next().After(now) {
-			return nil, nextOf(counters)
+	if next = last.next(); next.After(now) && len(others) > 0 {
+		once := counter{limit: limit{perDay: 1}, emails: others[len(others)-1].emails}
+		if first := nextOf([]counter{firsts, once}); first.Before(next) {
+			last, next = firsts, first
 		}
-		last = firsts
+	}
+	if next = slices.MaxFunc([]time.Time{next, nextOf(others)}, time.Time.Compare); next.After(now) {
+		return nil, next
 	}
 	for _, c := range others {
 		if c.perHour > 0 || c.perDay > 0 {

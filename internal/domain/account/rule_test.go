@@ -123,6 +123,44 @@ func TestAdmitBounds(t *testing.T) {
 	})
 }
 
+// An address has used up its emails. A network is told when the address has one again, or when it may have its first one of the day, whichever is
+// sooner.
+func TestAdmitSaysWhen(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		network, address, firsts []time.Duration // when the emails were, before noon
+		next                     time.Duration   // after noon
+	}{
+		"a new network, and first emails are left":           {address: []time.Duration{50 * time.Minute, 5 * time.Minute}},
+		"a new network, while first emails are used up":      {nil, []time.Duration{5 * time.Minute, 4 * time.Minute}, []time.Duration{58 * time.Minute, 57 * time.Minute}, 2 * time.Minute},
+		"a new network, and the address is sooner":           {nil, []time.Duration{50 * time.Minute, 4 * time.Minute}, []time.Duration{8 * time.Minute, 7 * time.Minute}, 10 * time.Minute},
+		"a network that had an email today":                  {[]time.Duration{4 * time.Hour}, []time.Duration{5 * time.Minute, 4 * time.Minute}, nil, 55 * time.Minute},
+		"a network that had its last email almost a day ago": {[]time.Duration{day - time.Minute}, []time.Duration{5 * time.Minute, 4 * time.Minute}, nil, time.Minute},
+	} {
+		counted := func(perHour, perDay int, before []time.Duration) counter {
+			c := counter{limit: limit{perHour: perHour, perDay: perDay}}
+			for _, ago := range before {
+				c.emails = append(c.emails, noon.Add(-ago))
+			}
+			return c
+		}
+		counters, firsts := []counter{counted(0, 4, test.network), counted(2, 8, test.address)}, counted(2, 8, test.firsts)
+		changed, next := admit(counters, firsts, noon)
+		if test.next == 0 {
+			if changed == nil {
+				t.Errorf("%s: refused until %s", name, next)
+			}
+			continue
+		}
+		if got := next.Sub(noon); changed != nil || got != test.next {
+			t.Errorf("%s: refused for %s, want %s", name, got, test.next)
+		}
+		if changed, _ := admit(counters, firsts, noon.Add(test.next)); changed == nil {
+			t.Errorf("%s: refused again after %s", name, test.next)
+		}
+	}
+}
+
 // A code has five attempts and a budget a hundred failed ones, whatever the codes.
 func TestAttemptsAreBounded(t *testing.T) {
 	t.Parallel()

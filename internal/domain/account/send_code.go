@@ -162,9 +162,11 @@ func (a *Accounts) NextCode(ctx context.Context, request CodeRequest) (at time.T
 	if err != nil {
 		return at, wait, postgres.Wrap("account: when the next code may be made", err)
 	}
-	counters, err := readCounters(ctx, a.queries, a.limits(text.AddressKey(request.Email), browser, request.Network)...)
-	if next := nextOf(counters); next.After(row.Now) {
-		at, wait = next, next.Sub(row.Now)
+	typed := text.AddressKey(request.Email)
+	counters, err := readCounters(ctx, a.queries, append(a.limits(typed, browser, request.Network), a.firsts(typed))...)
+	if err == nil {
+		_, at = admit(counters[:len(counters)-1], counters[len(counters)-1], row.Now)
+		wait = max(0, at.Sub(row.Now))
 	}
 	return at, wait, postgres.Wrap("account: when the next code may be made", err)
 }

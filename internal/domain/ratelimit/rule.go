@@ -75,6 +75,7 @@ func (s state) admit(policy Policy, now time.Time, n int, server uint32) (after 
 	}
 	s.Leases = slices.Clip(s.Leases)
 	decisions = make([]Decision, n)
+	ahead := s.At - now.UnixMicro() // the bucket fills from s.At on
 	for i := range decisions {
 		switch {
 		case s.Credit < request:
@@ -89,7 +90,7 @@ func (s state) admit(policy Policy, now time.Time, n int, server uint32) (after 
 			leased++
 			given.End++
 		}
-		decisions[i].fill(policy, s.Credit)
+		decisions[i].fill(policy, s.Credit, ahead)
 	}
 	return s, decisions
 }
@@ -170,15 +171,15 @@ func (s state) fullAfter(policy Policy) time.Duration {
 	return time.Duration(until+1) * time.Microsecond
 }
 
-// fill sets the values of the response's headers from the credit of the bucket.
-func (d *Decision) fill(policy Policy, credit int64) {
+// fill sets the values of the response's headers from the credit of the bucket, whose time is ahead microseconds after the request's.
+func (d *Decision) fill(policy Policy, credit, ahead int64) {
 	d.Limit = policy.RequestsPerMinute
 	d.Remaining = int(credit / request)
 	d.ResetSeconds = 1
 	if missing := request - credit; missing > 0 {
 		const second = 1_000_000
 		perSecond := int64(policy.RequestsPerMinute) * second
-		d.ResetSeconds = int(max(1, (missing+perSecond-1)/perSecond))
+		d.ResetSeconds = int((missing + ahead*int64(policy.RequestsPerMinute) + perSecond - 1) / perSecond)
 	}
 	switch d.Reason {
 	case ReasonRate:

@@ -62,7 +62,8 @@ func TestRuleBounds(t *testing.T) {
 				if d.Allowed {
 					running = append(running, d.lease)
 				}
-				if d.Remaining < 0 || d.Remaining >= max(policy.Burst, 1) && d.Reason != ReasonRate || d.ResetSeconds < 1 || d.ResetSeconds > 60 {
+				if d.Remaining < 0 || d.Remaining >= max(policy.Burst, 1) && d.Reason != ReasonRate || d.ResetSeconds < 1 ||
+					time.Duration(d.ResetSeconds)*time.Second > time.Minute+latest.Sub(now).Truncate(time.Second)+time.Second {
 					t.Fatalf("%+v", d)
 				}
 			}
@@ -129,23 +130,25 @@ func TestReleaseOfOneOfTwo(t *testing.T) {
 	}
 }
 
-// Retry-After is enough, and one second less is not.
+// Retry-After is enough, and one second less is not, also after the clock was set back.
 func TestRuleRetryAfter(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		policy := policies.Draw(t, "policy")
 		policy.Burst = rapid.IntRange(1, 20).Draw(t, "small burst")
 		s, _ := state{}.admit(policy, noon, policy.Burst, 1)
-		_, refused := s.admit(policy, noon, 1, 1)
+		filled := time.Duration(policy.Burst) * time.Minute / time.Duration(policy.RequestsPerMinute)
+		now := noon.Add(-time.Duration(rapid.Int64Range(0, int64(max(filled, outOfOrder))).Draw(t, "set back")) / 1000 * 1000)
+		_, refused := s.admit(policy, now, 1, 1)
 		wait := time.Duration(refused[0].RetryAfterSeconds) * time.Second
 		if refused[0].Reason != ReasonRate {
 			t.Fatalf("%+v from an empty bucket", refused[0])
 		}
-		if _, later := s.admit(policy, noon.Add(wait), 1, 1); later[0].Reason == ReasonRate {
+		if _, later := s.admit(policy, now.Add(wait), 1, 1); later[0].Reason == ReasonRate {
 			t.Fatalf("refused after Retry-After %v", wait)
 		}
 		if wait > time.Second {
-			if _, sooner := s.admit(policy, noon.Add(wait-time.Second), 1, 1); sooner[0].Reason != ReasonRate {
+			if _, sooner := s.admit(policy, now.Add(wait-time.Second), 1, 1); sooner[0].Reason != ReasonRate {
 				t.Fatalf("Retry-After %v is a second too long", wait)
 			}
 		}

@@ -150,8 +150,13 @@ func testRules(t *testing.T, newFleet func(*testing.T, int) fleet) {
 		}},
 		{"8 a clock that is behind neither refills nor empties", []step{
 			{policy: policy(60, 2, 9), want: allowed(60, 1, 1)},
-			{after: -5 * time.Second, policy: policy(60, 2, 9), want: allowed(60, 0, 1)},
+			{after: -5 * time.Second, policy: policy(60, 2, 9), want: allowed(60, 0, 6)},
 			{after: 5 * time.Second, policy: policy(60, 2, 9), want: refused(rate, 60, 0, 1, 1)},
+		}},
+		{"8 Retry-After: waiting that long is enough, also after the clock was set back", []step{
+			{policy: policy(60, 1, 9), want: allowed(60, 0, 1)},
+			{after: -3 * time.Second, policy: policy(60, 1, 9), want: refused(rate, 60, 0, 4, 4)},
+			{after: 4 * time.Second, policy: policy(60, 1, 9), want: allowed(60, 0, 1)},
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

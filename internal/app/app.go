@@ -146,9 +146,12 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 			return fmt.Errorf("read replicas (CONNECT_DATABASE_READ_URL): %w", err)
 		}
 	}
+	webhooks := config.Webhooks
+	if a.Replicas != nil {
+		webhooks.ReplicaLag = config.Limits.ReplicaLag
+	}
 	config.Activity.Replicas = a.Replicas
 	a.Activity = activity.New(a.Pool, config.Keys, config.Activity)
-	webhooks := config.Webhooks
 	webhooks.Trace, webhooks.Settled, webhooks.Random = config.Traces.Act, a.countSettled, config.Random
 	webhooks.Limits, webhooks.Logger, webhooks.Costly = config.Limits, config.Logger, a.Clients.Costly
 	a.Webhooks = webhook.New(a.Pool, config.Keys, webhooks)

@@ -238,7 +238,8 @@ where e.user_id = @user_id and e.event_id = @event_id and e.state = 'pending'
     );
 
 -- name: MergeWebhookChanges :one
--- Merges the changes of each connection of some users, all of one part, into one event if the oldest is due. Changes that the client may
+-- Merges the changes of each connection of some users, all of one part, into one event if the oldest is due. Those that a read replica may
+-- lack wait for the next event. Changes that the client may
 -- not read any more are dropped, so nothing is merged by a clock that is not believed, and so are steps of days before the registration: a read
 -- from there is refused. Servers that merge the same lock the rows in the same order: the later one finds them gone, and takes none that were
 -- noted meanwhile. Grouped by all columns that it names: between two steps of the distribution Citus knows no primary key.
@@ -252,6 +253,7 @@ with oldest as materialized (
 ), taken as (
     delete from webhook_changes ch using (select distinct o.user_id, o.client_id from oldest o) due
     where ch.user_id = any (@user_ids::uuid[]) and ch.user_id = due.user_id and ch.client_id = due.client_id
+        and (ch.changed_at <= connect_now() - @replica_lag::interval or ch.changed_at > connect_now() + interval '1 minute')
     returning ch.user_id, ch.client_id, ch.datasets, ch.first_date, ch.last_date
 ), written as (
     insert into webhook_events (user_id, client_id, type, grant_id, connection_version, datasets, first_date, last_date)

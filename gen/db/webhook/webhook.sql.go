@@ -878,6 +878,7 @@ with oldest as materialized (
 ), taken as (
     delete from webhook_changes ch using (select distinct o.user_id, o.client_id from oldest o) due
     where ch.user_id = any ($1::uuid[]) and ch.user_id = due.user_id and ch.client_id = due.client_id
+        and (ch.changed_at <= connect_now() - $4::interval or ch.changed_at > connect_now() + interval '1 minute')
     returning ch.user_id, ch.client_id, ch.datasets, ch.first_date, ch.last_date
 ), written as (
     insert into webhook_events (user_id, client_id, type, grant_id, connection_version, datasets, first_date, last_date)
@@ -899,14 +900,21 @@ type MergeWebhookChangesParams struct {
 	UserIds      []uuid.UUID
 	WindowLength time.Duration
 	Expected     clock.Expected
+	ReplicaLag   time.Duration
 }
 
-// Merges the changes of each connection of some users, all of one part, into one event if the oldest is due. Changes that the client may
+// Merges the changes of each connection of some users, all of one part, into one event if the oldest is due. Those that a read replica may
+// lack wait for the next event. Changes that the client may
 // not read any more are dropped, so nothing is merged by a clock that is not believed, and so are steps of days before the registration: a read
 // from there is refused. Servers that merge the same lock the rows in the same order: the later one finds them gone, and takes none that were
 // noted meanwhile. Grouped by all columns that it names: between two steps of the distribution Citus knows no primary key.
 func (q *Queries) MergeWebhookChanges(ctx context.Context, arg MergeWebhookChangesParams) (int64, error) {
-	row := q.db.QueryRow(ctx, mergeWebhookChanges, arg.UserIds, arg.WindowLength, arg.Expected)
+	row := q.db.QueryRow(ctx, mergeWebhookChanges,
+		arg.UserIds,
+		arg.WindowLength,
+		arg.Expected,
+		arg.ReplicaLag,
+	)
 	var count int64
 	err := row.Scan(&count)
 	return count, err

@@ -299,7 +299,7 @@ func (w *Webhooks) merge(ctx context.Context) (connections int, err error) {
 	var merged atomic.Int64
 	err = inParts(merging, func(users, _ []uuid.UUID) error {
 		n, err := w.queries.MergeWebhookChanges(ctx, webhookdb.MergeWebhookChangesParams{
-			UserIds: users, WindowLength: w.window,
+			UserIds: users, WindowLength: w.window, ReplicaLag: w.lag,
 		})
 		merged.Add(n)
 		return err

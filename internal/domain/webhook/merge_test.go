@@ -103,6 +103,32 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// With read replicas a change that they may not have yet is not told with an earlier one: the client would read without it, and hear of it no
+// more. What happened within the window of the first change is told with it.
+func TestMergeLeavesWhatReplicasMayLack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.lag, w.window = 5*time.Second, time.Minute+5*time.Second
+	user, grant := w.connect(t, w.client(t, receive(t, nil)), scope.All, "2026-11-10")
+	w.steps(t, user, "2026-11-12", 100)
+	w.db.Clock.Advance(59 * time.Second)
+	w.steps(t, user, "2026-11-13", 100)
+	w.db.Clock.Advance(4 * time.Second)
+	w.steps(t, user, "2026-11-14", 100)
+	w.mergeAll(t)
+	if got := w.updates(t, grant); len(got) != 0 {
+		t.Errorf("before replicas have the window: %v", got)
+	}
+	w.db.Clock.Advance(3 * time.Second)
+	w.mergeAll(t)
+	w.db.Clock.Advance(2 * time.Minute)
+	w.mergeAll(t)
+	want := "activity.updated 7 daily_steps:read 2026-11-12 2026-11-13, activity.updated 7 daily_steps:read 2026-11-14 2026-11-14"
+	if got := strings.Join(w.updates(t, grant), ", "); got != want {
+		t.Errorf("the events are\n%s, want\n%s", got, want)
+	}
+}
+
 // A connection that changed while its changes waited is told what it may know then, or nothing.
 func TestMergeAfterAChangeOfTheConnection(t *testing.T) {
 	t.Parallel()

@@ -56,6 +56,8 @@ import (
 type Settings struct {
 	// Window is how long changes of activity are merged into one event of a connection.
 	Window time.Duration `setting:"" type:"1s to 1h" default:"60s" name:"activity-updated-window" help:"Changes within this time are merged into one activity.updated per connection, 1s to 1h."`
+	// ReplicaLag is by how much reads may be late. Events tell of changes that are older, so that a read finds them. 0: there is no read replica.
+	ReplicaLag time.Duration `kong:"-"`
 	// AllowedNetworks may be reached although they are private, loopback or special. For development.
 	AllowedNetworks []netip.Prefix `setting:"" type:"networks" name:"webhook-allow-cidrs" placeholder:"CIDR,…" help:"Private or loopback networks that webhooks may reach. For development only."`
 	// OwnNetworks may be reached, too, by the operator's own webhook.
@@ -85,7 +87,8 @@ type Webhooks struct {
 	lists   *webhookdb.Queries // planned for the filters that are given
 	keys    *credential.Keyring
 	random  io.Reader
-	window  time.Duration
+	window  time.Duration // after which changes are merged, with lag
+	lag     time.Duration // of the read replicas
 	logger  *slog.Logger
 	limits  work.Limits
 	settled func(clientID uuid.UUID, delivered bool)
@@ -115,7 +118,8 @@ func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Webh
 		lists:       webhookdb.New(postgres.Replanned{Pool: pool}),
 		keys:        keys,
 		random:      cmp.Or(settings.Random, rand.Reader),
-		window:      settings.Window,
+		window:      settings.Window + settings.ReplicaLag,
+		lag:         settings.ReplicaLag,
 		logger:      cmp.Or(settings.Logger, slog.New(slog.DiscardHandler)),
 		limits:      settings.Limits,
 		settled:     settings.Settled,

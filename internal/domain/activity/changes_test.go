@@ -3,6 +3,7 @@ package activity_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -10,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/domain/activity"
+	"connect-svc/internal/foundation/intake"
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -82,8 +84,7 @@ func TestChangesAreNoted(t *testing.T) {
 		{"an import of steps", steps("U,2026-04-12,5\nU,2026-04-11,5\n"), []string{"1 2026-04-11 2026-04-12"}},
 		{"the same again", steps("U,2026-04-12,5\nU,2026-04-11,5\n"), nil},
 		{"one day of two changed", steps("U,2026-04-12,6\nU,2026-04-11,5\n"), []string{"1 2026-04-12 2026-04-12"}},
-		{"new days and changed ones", steps("U,2026-04-12,7\nU,2026-04-14,5\n"),
-			[]string{"1 2026-04-14 2026-04-14", "1 2026-04-12 2026-04-12"}},
+		{"new days and changed ones", steps("U,2026-04-12,7\nU,2026-04-14,5\n"), []string{"1 2026-04-12 2026-04-14"}},
 		{"days before the history", steps("U,2026-04-08,5\nU,2026-04-09,5\n"), nil},
 		{"days before the history and after", steps("U,2026-04-07,5\nU,2026-04-10,5\n"), []string{"1 2026-04-10 2026-04-10"}},
 		{"a refused file", func() error { _ = steps("U,2026-04-20,5\nU,2026-04-21,x\n")(); return nil }, nil},
@@ -176,6 +177,34 @@ func TestChangesAreNotedForWhoMayRead(t *testing.T) {
 			if diff := cmp.Diff(test.want, w.takeChanges(t, client), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", name, diff)
 			}
+		}
+	}
+}
+
+// A connection that is authorized while an import stores its rows hears of them: what the client reads before the import ends lacks them. They
+// have changed when the import ends, as nobody could read them before.
+func TestChangesOfAnImportAreNotedAtItsEnd(t *testing.T) {
+	t.Parallel()
+	w := newImportWorld(t)
+	user := uuid.MustParse(userU)
+	clients := map[uuid.UUID][]string{w.watcher(t, user, scope.DailySteps): {"1 2026-04-12 2026-04-13"}}
+	file := stepsHeader + names.Replace("U,2026-04-09,5\nU,2026-04-12,5\nU,2026-04-13,5\n")
+	var stored time.Time
+	if _, err := w.ImportDailySteps(t.Context(), strings.NewReader(file), activity.ImportOptions{Progress: func(p intake.Progress) {
+		if p.Storing && p.Stored == 3 {
+			clients[w.watcher(t, user, scope.All)] = []string{"1 2026-04-12 2026-04-13"}
+			clients[w.watcher(t, user, scope.CyclingDaily)] = nil
+			stored = pgtest.Value[time.Time](t, w.DB, "select connect_now()")
+		}
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if at := pgtest.Value[time.Time](t, w.DB, "select min(changed_at) from webhook_changes"); at.Before(stored) {
+		t.Errorf("the rows changed at %s, and the import ended after %s", at, stored)
+	}
+	for client, want := range clients {
+		if diff := cmp.Diff(want, w.takeChanges(t, client), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("changes (-want +got):\n%s", diff)
 		}
 	}
 }

@@ -59,13 +59,11 @@ func importFile[R record](
 		}
 		return record.appendValues(append(values, line)), nil
 	})
+	if err == nil && options.SkipUnknown != nil {
+		err = options.SkipUnknown(reader.Header())
+	}
 	if err != nil {
 		return Result{}, fmt.Errorf("activity: import %s: %w", into.stored, err)
-	}
-	if options.SkipUnknown != nil {
-		if err := options.SkipUnknown(reader.Header()); err != nil {
-			return Result{}, fmt.Errorf("activity: import %s: %w", into.stored, err)
-		}
 	}
 	err = postgres.InTx(ctx, pool, func(tx pgx.Tx) error {
 		if state, err = readState(ctx, tx); err != nil {
@@ -96,22 +94,28 @@ func importFile[R record](
 }
 
 // mergeStaged writes the staged rows and adds to result. It works in a savepoint, which keeps the staged rows after an error. If another
-// transaction stores one of the new rows at the same time, or each waits for the other, it begins again, and merges all of them.
-func mergeStaged(
-	ctx context.Context, tx pgx.Tx, into table, usersLocked, notify bool, progress func(share float64), result *Result,
-) error {
+// transaction stores one of the new rows at the same time, or each waits for the other, it begins again, and merges all of them. notify records
+// the changes for webhooks at the end: for a client who connects meanwhile and reads without them, and as of when they can be read.
+func mergeStaged(ctx context.Context, tx pgx.Tx, into table, usersLocked, notify bool, progress func(share float64), result *Result) error {
 	if _, err := tx.Exec(ctx, into.fill(`
 create temporary table sorted on commit drop as
 select distinct on (KEY) line, COLUMNS from staged order by KEY, `+into.newest())); err != nil {
 		return fmt.Errorf("sort: %w", err)
 	}
+	if _, err := tx.Exec(ctx, "create temporary table changed_days (user_id uuid, date date) on commit drop"); err != nil {
+		return fmt.Errorf("note the changes: %w", err)
+	}
 	for overtaken := false; ; overtaken = true {
 		var written Result
 		err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
-			return postgres.InParts(ctx, tx, "sorted", func(part postgres.Part) error {
+			err := postgres.InParts(ctx, tx, "sorted", func(part postgres.Part) error {
 				defer progress(part.Share)
-				return writePart(ctx, tx, into, part, usersLocked, notify, overtaken, &written)
+				return writePart(ctx, tx, into, part, usersLocked, overtaken, &written)
 			})
+			if err == nil && notify {
+				_, err = insert(ctx, tx, usersLocked, "with changes as (select * from changed_days)"+into.recordChanges(false, true)+" select count(*) from changes")
+			}
+			return err
 		})
 		if !postgres.Is(err, postgres.UniqueViolation) && !postgres.Is(err, postgres.DeadlockDetected) {
 			result.Inserted, result.Updated, result.Outdated = written.Inserted, written.Updated, written.Outdated
@@ -122,11 +126,9 @@ select distinct on (KEY) line, COLUMNS from staged order by KEY, `+into.newest()
 
 // writePart inserts the new rows of a part of a sorted file, which most of its rows are, unless the import was overtaken. It merges the
 // others, and adds to result. usersLocked is the result of [lockStagedUsers].
-func writePart(
-	ctx context.Context, tx pgx.Tx, into table, part postgres.Part, usersLocked, notify, overtaken bool, result *Result,
-) error {
+func writePart(ctx context.Context, tx pgx.Tx, into table, part postgres.Part, usersLocked, overtaken bool, result *Result) error {
 	if !overtaken {
-		inserted, err := insertPart(ctx, tx, into, part, usersLocked, notify)
+		inserted, err := insert(ctx, tx, usersLocked, into.insertNew(), part.Args()...)
 		if err != nil {
 			return fmt.Errorf("insert: %w", err)
 		}
@@ -135,7 +137,7 @@ func writePart(
 		}
 	}
 	var inserted, updated, outdated int64
-	if err := tx.QueryRow(ctx, into.merge(partRows, partUsers, false, notify), part.Args()...).Scan(&inserted, &updated, &outdated); err != nil {
+	if err := tx.QueryRow(ctx, into.merge(partRows, partUsers, false, noteChanges), part.Args()...).Scan(&inserted, &updated, &outdated); err != nil {
 		return fmt.Errorf("merge into %s: %w", into.stored, err)
 	}
 	result.Inserted += inserted
@@ -144,12 +146,10 @@ func writePart(
 	return nil
 }
 
-// insertPart inserts the new rows. If all users are locked, the foreign key is known to hold, and checking it for each row would take
-// longer than everything else together: the check is turned off for this one statement if the role may do so (PostgreSQL:
-// session_replication_role).
-func insertPart(
-	ctx context.Context, tx pgx.Tx, into table, part postgres.Part, usersLocked, notify bool,
-) (inserted int64, err error) {
+// insert runs a statement that inserts rows of users, and returns what it counts. If all users are locked, its foreign keys are known to hold,
+// and checking them for each row would take longer than everything else together: the check is turned off for this one statement if the role may do
+// so (PostgreSQL: session_replication_role).
+func insert(ctx context.Context, tx pgx.Tx, usersLocked bool, statement string, args ...any) (inserted int64, err error) {
 	setRole := func(role string) error {
 		if !usersLocked {
 			return nil
@@ -161,7 +161,7 @@ func insertPart(
 	if err := setRole("replica"); err != nil {
 		return 0, err
 	}
-	if err := tx.QueryRow(ctx, into.insertNew(notify), part.Args()...).Scan(&inserted); err != nil {
+	if err := tx.QueryRow(ctx, statement, args...).Scan(&inserted); err != nil {
 		return 0, err
 	}
 	return inserted, setRole("origin")

@@ -179,14 +179,15 @@ func (d dataset) write(ctx context.Context, tx pgx.Tx, state databaseState) erro
 			}
 		}
 		var n int64
-		if err := tx.QueryRow(ctx, d.removed.remove(state.sharded, state.notify), d.removed.args()...).Scan(&n); err != nil {
+		if err := tx.QueryRow(ctx, d.removed.remove(state.sharded, d.removed.recordChanges(state.sharded, state.notify)), d.removed.args()...).Scan(&n); err != nil {
 			return fmt.Errorf("remove from %s: %w", d.removed.stored, err)
 		}
 		*d.removedResult = Removed{Removed: n, Rows: rows, Unchanged: rows - n}
 	}
 	if rows := int64(len(d.written.users())); rows > 0 {
 		d.written.observedBy(state.now)
-		merged, err := merge(ctx, tx, d.written.table, d.written.merge(d.written.arrayRows(), "", state.sharded, state.notify), d.written.args()...)
+		record := d.written.recordChanges(state.sharded, state.notify)
+		merged, err := merge(ctx, tx, d.written.table, d.written.merge(d.written.arrayRows(), "", state.sharded, record), d.written.args()...)
 		if err != nil {
 			return err
 		}

@@ -128,8 +128,8 @@ const (
 
 // insertNew returns the statement that inserts the new rows of a part of a file and counts them. It makes large files fast: if
 // most rows are new, an "on conflict" for each of them takes half as long again. If another transaction stores one of the keys at
-// the same time, the statement fails as a whole, and the merge takes all rows. notify records the changes for webhooks.
-func (t table) insertNew(notify bool) string {
+// the same time, the statement fails as a whole, and the merge takes all rows.
+func (t table) insertNew() string {
 	return t.fill(`
 with existing as (
 	select STORED.KEY from TABLE stored join ` + partRows + ` on (STORED.KEY) = (FRESH.KEY)` + partUsers + `
@@ -141,7 +141,7 @@ with existing as (
 	where existing.user_id is null
 	order by FRESH.KEY
 	returning user_id, DATE as date
-)` + t.recordChanges(false, notify) + `
+)` + noteChanges + `
 select count(*) from changes`)
 }
 
@@ -149,10 +149,10 @@ select count(*) from changes`)
 // what is stored. Of the rows with one key it takes [newest]. It locks rows in the order of the key, so that merges do not deadlock. Unchanged rows are skipped twice: before the
 // insert, so that they are not even locked, and in the conflict, because another merge may have stored them by then. The xmax of a row
 // is 0 if the statement inserted it, and not 0 if it updated the row. A row that moves to another date changes both dates. A row of
-// which only the observation is newer gets that, and has not changed. notify
-// records the changes for webhooks. stored is a condition that narrows the rows of the table, or empty. With own, rows are [table.arrayRows],
+// which only the observation is newer gets that, and has not changed. record
+// records the changes: [table.recordChanges] or [noteChanges]. stored is a condition that narrows the rows of the table, or empty. With own, rows are [table.arrayRows],
 // and a cluster runs the statement on their users' nodes alone, because each part of it names the users.
-func (t table) merge(rows, stored string, own, notify bool) string {
+func (t table) merge(rows, stored string, own bool, record string) string {
 	source, owners := "changing", ""
 	guard, conflict, outdated := "", "", "0::bigint"
 	if t.observed {
@@ -193,7 +193,7 @@ with latest as materialized (
 	select user_id, changed_date as date from changed
 	union all
 	select user_id, former_date from changed where former_date is not null
-)` + t.recordChanges(own, notify) + `
+)` + record + `
 select count(*) filter (where inserted), count(*) filter (where not inserted), ` + outdated + ` from changed`)
 }
 
@@ -209,20 +209,26 @@ func (t table) newest() string {
 // ofBatch is a condition on the users of a table: those of [table.arrayRows].
 func ofBatch(table string) string { return table + ".user_id = any ($1::uuid[])" }
 
-// remove returns the statement that deletes rows by their keys, and counts them. own is as in [table.merge].
-func (t table) remove(own, notify bool) string {
-	condition := ""
-	if own {
-		condition = " and " + ofBatch(t.stored)
+func andOfBatch(own bool, table string) string {
+	if !own {
+		return ""
 	}
+	return " and " + ofBatch(table)
+}
+
+// remove returns the statement that deletes rows by their keys, and counts them. own and record are as in [table.merge].
+func (t table) remove(own bool, record string) string {
 	return t.fill(`
 with changes as (
 	delete from TABLE
-	where (KEY) in (select KEY from ` + t.arrayRows() + `)` + condition + `
+	where (KEY) in (select KEY from ` + t.arrayRows() + `)` + andOfBatch(own, t.stored) + `
 	returning user_id, DATE as date
-)` + t.recordChanges(own, notify) + `
+)` + record + `
 select count(*) from changes`)
 }
+
+// noteChanges is the part of a statement of an import that notes its changes, rows of a user and a date, until the import records them.
+const noteChanges = `, noted as (insert into changed_days select user_id, date from changes)`
 
 // recordChanges returns the part of a statement that records its changes, rows of a user and a date, for webhooks: for each connection
 // that may read them and whose client has a webhook. own is as in [table.merge]: a cluster sends an insert to the users' nodes alone if it
@@ -231,10 +237,6 @@ select count(*) from changes`)
 func (t table) recordChanges(own, notify bool) string {
 	if !notify {
 		return ""
-	}
-	condition := ""
-	if own {
-		condition = " and " + ofBatch("c")
 	}
 	return strings.ReplaceAll(`, numbered as materialized (
 	select user_id, date, nextval('webhook_changes_change_id_seq') as change_id from changes
@@ -247,7 +249,7 @@ func (t table) recordChanges(own, notify bool) string {
 	from numbered
 	join connections c on c.user_id = numbered.user_id
 	join listening on listening.client_id = c.client_id
-	where c.state = 'authorized' and c.scopes & READERS <> 0 and numbered.date >= c.history_from`+condition+`
+	where c.state = 'authorized' and c.scopes & READERS <> 0 and numbered.date >= c.history_from`+andOfBatch(own, "c")+`
 	group by c.user_id, c.client_id, c.scopes
 )`, "READERS", strconv.Itoa(t.readers)+"::smallint")
 }

@@ -102,15 +102,19 @@ create temporary table sorted on commit drop as
 select distinct on (KEY) line, COLUMNS from staged order by KEY, `+into.newest())); err != nil {
 		return fmt.Errorf("sort: %w", err)
 	}
-	if _, err := tx.Exec(ctx, "create temporary table changed_days (user_id uuid, date date) on commit drop"); err != nil {
-		return fmt.Errorf("note the changes: %w", err)
+	record := ""
+	if notify {
+		record = noteChanges
+		if _, err := tx.Exec(ctx, "create temporary table changed_days (user_id uuid, date date) on commit drop"); err != nil {
+			return fmt.Errorf("note the changes: %w", err)
+		}
 	}
 	for overtaken := false; ; overtaken = true {
 		var written Result
 		err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
 			err := postgres.InParts(ctx, tx, "sorted", func(part postgres.Part) error {
 				defer progress(part.Share)
-				return writePart(ctx, tx, into, part, usersLocked, overtaken, &written)
+				return writePart(ctx, tx, into, part, usersLocked, overtaken, record, &written)
 			})
 			if err == nil && notify {
 				_, err = insert(ctx, tx, usersLocked, "with changes as (select * from changed_days)"+into.recordChanges(false, true)+" select count(*) from changes")
@@ -126,9 +130,9 @@ select distinct on (KEY) line, COLUMNS from staged order by KEY, `+into.newest()
 
 // writePart inserts the new rows of a part of a sorted file, which most of its rows are, unless the import was overtaken. It merges the
 // others, and adds to result. usersLocked is the result of [lockStagedUsers].
-func writePart(ctx context.Context, tx pgx.Tx, into table, part postgres.Part, usersLocked, overtaken bool, result *Result) error {
+func writePart(ctx context.Context, tx pgx.Tx, into table, part postgres.Part, usersLocked, overtaken bool, record string, result *Result) error {
 	if !overtaken {
-		inserted, err := insert(ctx, tx, usersLocked, into.insertNew(), part.Args()...)
+		inserted, err := insert(ctx, tx, usersLocked, into.insertNew(record), part.Args()...)
 		if err != nil {
 			return fmt.Errorf("insert: %w", err)
 		}
@@ -137,7 +141,7 @@ func writePart(ctx context.Context, tx pgx.Tx, into table, part postgres.Part, u
 		}
 	}
 	var inserted, updated, outdated int64
-	if err := tx.QueryRow(ctx, into.merge(partRows, partUsers, false, noteChanges), part.Args()...).Scan(&inserted, &updated, &outdated); err != nil {
+	if err := tx.QueryRow(ctx, into.merge(partRows, partUsers, false, record), part.Args()...).Scan(&inserted, &updated, &outdated); err != nil {
 		return fmt.Errorf("merge into %s: %w", into.stored, err)
 	}
 	result.Inserted += inserted

@@ -128,8 +128,8 @@ const (
 
 // insertNew returns the statement that inserts the new rows of a part of a file and counts them. It makes large files fast: if
 // most rows are new, an "on conflict" for each of them takes half as long again. If another transaction stores one of the keys at
-// the same time, the statement fails as a whole, and the merge takes all rows.
-func (t table) insertNew() string {
+// the same time, the statement fails as a whole, and the merge takes all rows. record is as in [table.merge].
+func (t table) insertNew(record string) string {
 	return t.fill(`
 with existing as (
 	select STORED.KEY from TABLE stored join ` + partRows + ` on (STORED.KEY) = (FRESH.KEY)` + partUsers + `
@@ -141,7 +141,7 @@ with existing as (
 	where existing.user_id is null
 	order by FRESH.KEY
 	returning user_id, DATE as date
-)` + noteChanges + `
+)` + record + `
 select count(*) from changes`)
 }
 
@@ -150,7 +150,7 @@ select count(*) from changes`)
 // insert, so that they are not even locked, and in the conflict, because another merge may have stored them by then. The xmax of a row
 // is 0 if the statement inserted it, and not 0 if it updated the row. A row that moves to another date changes both dates. A row of
 // which only the observation is newer gets that, and has not changed. record
-// records the changes: [table.recordChanges] or [noteChanges]. stored is a condition that narrows the rows of the table, or empty. With own, rows are [table.arrayRows],
+// records the changes: [table.recordChanges], [noteChanges] or nothing. stored is a condition that narrows the rows of the table, or empty. With own, rows are [table.arrayRows],
 // and a cluster runs the statement on their users' nodes alone, because each part of it names the users.
 func (t table) merge(rows, stored string, own bool, record string) string {
 	source, owners := "changing", ""

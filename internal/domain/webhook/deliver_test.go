@@ -228,7 +228,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// A URL that replaced the one that is gone during an attempt is not stopped.
+// A URL that replaced the one that is gone during an attempt is not stopped, and gets the event.
 func TestGoneAfterANewURL(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -241,9 +241,16 @@ func TestGoneAfterANewURL(t *testing.T) {
 		rw.WriteHeader(http.StatusGone)
 	})
 	client = w.client(t, r)
-	w.attemptNow(t, w.revoked(t, client))
+	id := w.revoked(t, client)
+	if wait := w.attemptNow(t, id); wait < 5*time.Second || wait > 6*time.Second {
+		t.Errorf("the event waits %s, want 5s and up to a fifth more", wait)
+	}
 	if endpoint, err := w.Endpoint(t.Context(), client.ID); err != nil || !endpoint.StoppedAt.IsZero() {
 		t.Errorf("the endpoint: %+v, %v", endpoint, err)
+	}
+	w.attemptNow(t, id)
+	if event := w.event(t, id); event.State != Delivered || len(better.all()) != 1 {
+		t.Errorf("the event: %+v", event)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -20,7 +19,6 @@ import (
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/foundation/work"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	openapi "github.com/oapi-codegen/runtime/types"
 )
 
@@ -153,7 +151,7 @@ func after(n int, attempt Attempt, retryAfter time.Duration) (state State, delay
 	switch {
 	case attempt.Success():
 		return Delivered, 0
-	case attempt.Status == http.StatusGone, n >= len(schedule):
+	case n >= len(schedule):
 		return Failed, 0
 	}
 	delay = schedule[n]
@@ -161,7 +159,8 @@ func after(n int, attempt Attempt, retryAfter time.Duration) (state State, delay
 	return Pending, max(delay, retryAfter)
 }
 
-// record stores an attempt and the new state of its event. A receiver that answered 410 is stopped.
+// record stores an attempt and the new state of its event. A receiver that answered 410 is stopped, and the event fails. If its URL was replaced
+// meanwhile, neither happens, and the event goes on to the new one.
 func (w *Webhooks) record(
 	ctx context.Context, event Event, target target, attempt Attempt, retryAfter time.Duration,
 ) error {
@@ -169,6 +168,9 @@ func (w *Webhooks) record(
 	if attempt.Status == http.StatusGone {
 		if err := w.stop(ctx, event, target); err != nil {
 			return err
+		}
+		if endpoint, err := w.Endpoint(ctx, event.ClientID); err != nil || !endpoint.StoppedAt.IsZero() {
+			state = Failed
 		}
 	}
 	// kept is false if the event was leased again or replayed since.
@@ -184,11 +186,8 @@ func (w *Webhooks) record(
 		Fault:      postgres.Null(attempt.Fault),
 		Response:   attempt.Response,
 	})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil // the event was swept or deleted
-	}
 	if err != nil {
-		return err
+		return postgres.NoRowsAs(err, nil) // no row: the event was swept or deleted
 	}
 	if state == Pending && delay < time.Minute {
 		time.AfterFunc(delay, w.Wake) // later attempts may be a second late

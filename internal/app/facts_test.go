@@ -36,6 +36,7 @@ func TestFacts(t *testing.T) {
 		c.DatabaseReadURL = c.DatabaseURL // no replica, but one that is asked
 	})
 	e.Connect(t) // one email
+	e.DB.Webhook(t, e.Partner.ID)
 	e.DB.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, created_at)
 		select gen_random_uuid(), $1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', connect_now() - n * interval '20 minutes'
 		from generate_series(1, 5) n`, e.Partner.ID)

@@ -44,9 +44,9 @@ from (
     select (select connect_now()) - e.created_at as age,
         (e.ready is not null or e.due_at <= (select connect_now())) and (e.leased_until is null or e.leased_until <= now()) as due
     from webhook_events e
+    join webhook_endpoints r using (client_id)
     left join clients cl using (client_id)
-    left join webhook_endpoints r using (client_id)
-    where e.state = 'pending' and r.paused_at is null and cl.status is distinct from 'disabled'
+    where e.state = 'pending' and r.paused_at is null and r.stopped_at is null and coalesce(cl.status, 'active') = 'active'
 ) w
 `
 
@@ -61,8 +61,8 @@ type BacklogRow struct {
 	Under24h      int64
 }
 
-// The events that are to be sent, by how long they have waited, without those of paused webhooks and of disabled clients. The subqueries
-// read the clock once instead of once a row.
+// The events that are to be sent, by how long they have waited, without those that CountPendingByClient leaves out. The subqueries read the
+// clock once instead of once a row.
 func (q *Queries) Backlog(ctx context.Context) (BacklogRow, error) {
 	row := q.db.QueryRow(ctx, backlog)
 	var i BacklogRow
@@ -206,9 +206,9 @@ const countPendingByClient = `-- name: CountPendingByClient :many
 select coalesce(cl.name, 'operator')::text as name, count(*) as pending,
     extract(epoch from connect_now() - min(e.created_at))::float8 as oldest_seconds
 from webhook_events e
+join webhook_endpoints w using (client_id)
 left join clients cl using (client_id)
-left join webhook_endpoints w using (client_id)
-where e.state = 'pending' and w.paused_at is null and cl.status is distinct from 'disabled'
+where e.state = 'pending' and w.paused_at is null and w.stopped_at is null and coalesce(cl.status, 'active') = 'active'
 group by 1
 `
 
@@ -218,7 +218,7 @@ type CountPendingByClientRow struct {
 	OldestSeconds float64
 }
 
-// Without those of paused webhooks and of disabled clients, which nobody expects to be sent.
+// Without those of webhooks that are paused, stopped or removed and of clients that are not active, which nobody expects to be sent.
 func (q *Queries) CountPendingByClient(ctx context.Context) ([]CountPendingByClientRow, error) {
 	rows, err := q.db.Query(ctx, countPendingByClient)
 	if err != nil {

@@ -123,3 +123,39 @@ func TestFailedOfDay(t *testing.T) {
 		t.Errorf("%d events failed within a day, want 2: %v", queue.Failed, err)
 	}
 }
+
+// An event that waits for its next attempt when its webhook is removed or stopped, or its client offboarded, fails then without being sent. Until
+// then it does not count as late: nothing is left to do about its receiver.
+func TestWaitingForNobody(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	away := receive(t, func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Retry-After", "86400")
+		rw.WriteHeader(http.StatusServiceUnavailable)
+	})
+	clients := map[string]uuid.UUID{}
+	for _, name := range []string{"removed", "stopped", "offboarded", "late"} {
+		client := w.clientAt(t, nil, away.URL)
+		clients[name] = client.ID
+		w.db.Exec(t, "update clients set name = $2 where client_id = $1", client.ID, name)
+		w.attemptNow(t, w.revoked(t, client))
+	}
+	w.db.Clock.Advance(2 * time.Hour)
+	if err := w.RemoveEndpoint(t.Context(), clients["removed"]); err != nil {
+		t.Fatal(err)
+	}
+	w.db.Exec(t, "update webhook_endpoints set stopped_at = connect_now() where client_id = $1", clients["stopped"])
+	w.db.Exec(t, "update clients set status = 'offboarded' where client_id = $1", clients["offboarded"])
+	stats, err := w.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range stats {
+		if isLate := s.Pending == 1 && s.Oldest > time.Hour; isLate != (s.Client == "late") || !isLate && s.Oldest != 0 {
+			t.Errorf("%s: %d events wait, the oldest for %s", s.Client, s.Pending, s.Oldest)
+		}
+	}
+	if queue, err := w.Queue(t.Context()); err != nil || queue.Waiting != 1 {
+		t.Errorf("%d events wait, %v", queue.Waiting, err)
+	}
+}

@@ -30,6 +30,7 @@ func TestAlerts(t *testing.T) {
 		c.DatabaseReadURL = c.DatabaseURL // no replica, but one that is asked
 	})
 	e.Private(t, "/healthz") // or no request would have been counted
+	e.DB.Webhook(t, e.Partner.ID)
 	e.DB.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
 		values (gen_random_uuid(), $1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected')`, e.Partner.ID) // nor an event
 	e.DB.Exec(t, "insert into database_sizes (day, bytes) values (current_date, 2), (current_date - 7, 1) on conflict (day) do nothing")

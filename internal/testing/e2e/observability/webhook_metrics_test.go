@@ -83,6 +83,7 @@ func TestWebhookMetrics(t *testing.T) {
 func TestWebhookMetricsAreWhole(t *testing.T) {
 	t.Parallel()
 	e := e2e.New(t)
+	e.DB.Webhook(t, e.Partner.ID)
 	e.DB.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
 		values (gen_random_uuid(), $1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected')`, e.Partner.ID)
 	if text := e.Private(t, "/metrics"); !strings.Contains(text, "\nconnect_webhook_events_pending{") {

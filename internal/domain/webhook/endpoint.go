@@ -64,10 +64,7 @@ func (w *Webhooks) targets(ctx context.Context, clients ...uuid.UUID) (map[uuid.
 				ClientID: row.ClientID, URL: row.Url, CreatedAt: postgres.Value(row.CreatedAt), StoppedAt: postgres.Value(row.StoppedAt),
 				PausedAt: postgres.Value(row.PausedAt), ClientStatus: row.Status,
 			},
-			clientName: row.Name,
-			parallel:   int(row.WebhookParallel),
-			secret:     row.Secret,
-			now:        row.Now,
+			clientName: row.Name, parallel: int(row.WebhookParallel), secret: row.Secret, now: row.Now,
 		}
 		if row.Rotating {
 			t.previousSecret, t.RotatingUntil = postgres.Value(row.PreviousSecret), postgres.Value(row.PreviousUntil)

@@ -9,10 +9,11 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/foundation/page"
+	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/testing/pgtest"
 )
 
-// Offboarding ends all: an event that waits fails without being sent, and cannot be sent again.
+// Offboarding ends all: an event that waits fails without being sent, and cannot be sent again. Neither is a sample sent.
 func TestOffboarded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -26,6 +27,9 @@ func TestOffboarded(t *testing.T) {
 	}
 	if err := w.Replay(t.Context(), id); !errors.Is(err, ErrNoEndpoint) {
 		t.Errorf("a replay: %v", err)
+	}
+	if _, err := w.SendSample(t.Context(), client.ID, ConnectionRevoked); !errors.Is(err, refusal.ErrClientOffboarded) || len(r.all()) != 0 {
+		t.Errorf("a sample: %v, and %d calls", err, len(r.all()))
 	}
 }
 

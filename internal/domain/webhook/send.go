@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -20,6 +21,7 @@ import (
 	webhookdb "connect-svc/gen/db/webhook"
 	"connect-svc/gen/partnerapi"
 	"connect-svc/internal/foundation/credential"
+	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/foundation/work"
 	"github.com/google/uuid"
@@ -108,9 +110,12 @@ func (w *Webhooks) send(
 
 // SendSample sends a made-up event, of a type that the client or the operator gets, to the receiver, signed like a real one, and returns the outcome. The
 // sample is not in the log, is not sent again, and concerns no connection. A stopped endpoint gets it, too. The audit log has it, also if the
-// receiver cannot be reached. Errors: ErrNoEndpoint, ErrEventType, refusal.OverBudget.
+// receiver cannot be reached. Errors: ErrNoEndpoint, ErrEventType, refusal.ErrClientOffboarded, refusal.OverBudget.
 func (w *Webhooks) SendSample(ctx context.Context, clientID uuid.UUID, eventType string) (Attempt, error) {
 	target, err := w.target(ctx, clientID)
+	if target.ClientStatus == "offboarded" {
+		err = ofClient(clientID, refusal.ErrClientOffboarded)
+	}
 	if err != nil {
 		return Attempt{}, err
 	}
@@ -140,10 +145,7 @@ func (w *Webhooks) SendSample(ctx context.Context, clientID uuid.UUID, eventType
 		return Attempt{}, ofClient(clientID, err)
 	}
 	attempt, _, err := w.send(ctx, sample, target)
-	if err == nil {
-		err = ctx.Err()
-	}
-	return attempt, err
+	return attempt, cmp.Or(err, ctx.Err())
 }
 
 func (s *sender) post(

@@ -209,6 +209,15 @@ func TestAdjust(t *testing.T) {
 	v.shows(moved, "18,000 → 18,100 steps on 2026-03-09", "The day has changed since you opened this page.")
 	f.wasNoted(t, "activity.adjusted")
 
+	// Whether a date is too late depends on the user's zone, so the correction itself says it.
+	late := with(fields, "date", "2026-03-14")
+	refused := v.Post(path, sent(v.Post(path, late...))...)
+	if value, _ := refused.Find("input[name=date]").Attr("value"); refused.StatusCode != http.StatusUnprocessableEntity || value != "2026-03-14" {
+		t.Errorf("a date that is too late: status %d, date %q", refused.StatusCode, value)
+	}
+	v.shows(refused, "Correct a day of "+f.User.Email, "It must be at most two days after today in the user's time zone.")
+	f.wasNoted(t, "activity.adjusted")
+
 	for name, test := range map[string]struct{ field, value, says string }{
 		"no date":       {"date", "2026-02-30", "It must be a date YYYY-MM-DD from 1900-01-01 to 9999-12-31."},
 		"an early date": {"date", "1899-12-31", "It must be a date YYYY-MM-DD from 1900-01-01 to 9999-12-31."},

@@ -191,6 +191,9 @@ func (c *console) adjust(w http.ResponseWriter, r *http.Request, user account.Us
 		return c.confirmAdjustment(w, r, user, dataset, record, "console.adjust.moved")
 	}
 	_, err = c.Activity.Adjust(r.Context(), dataset, record)
+	if errors.Is(err, refusal.ErrFields) { // the date is too late in the user's time zone
+		return refused{form, err}
+	}
 	return outcome(err, userPath(user.ID), "activity_adjusted")
 }
 

@@ -22,6 +22,7 @@ import (
 	"connect-svc/internal/foundation/work"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 func as(token string) http.Header {
@@ -274,6 +275,37 @@ func TestSuspendAndResume(t *testing.T) {
 	got.Check(t, 200, "", "without a webhook")
 	if without := edgetest.Decode[operatorapi.ResumedClient](t, got); without.WebhookSecret != nil || without.ClientSecret == "" {
 		t.Errorf("without a webhook: %+v", without)
+	}
+}
+
+// A client is enabled, with the one secret that it has left, also if its webhook is removed meanwhile: the address may be that of a thief.
+func TestResumeWhileTheWebhookIsRemoved(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	partner := f.DB.Client(t)
+	f.DB.Webhook(t, partner.ID)
+	path := "/operator/v1/clients/" + partner.ID.String()
+	f.post(t, path+"/suspend", "").Check(t, 200, "", "suspend")
+	removal, err := f.DB.Pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = removal.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := removal.Exec(t.Context(), "delete from webhook_endpoints where client_id = $1", partner.ID); err != nil {
+		t.Fatal(err)
+	}
+	resumed := make(chan answer, 1)
+	go func() { resumed <- f.post(t, path+"/resume", "") }()
+	wait.Until(t, "the new secret of the webhook waits", func() bool {
+		return pgtest.Value[bool](t, f.DB, "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')")
+	})
+	if err := removal.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got := wait.For(t, "the answer", resumed)
+	got.Check(t, 200, "", "resume")
+	if client := edgetest.Decode[operatorapi.ResumedClient](t, got); client.Client.Status != "active" || client.ClientSecret == "" || client.WebhookSecret != nil {
+		t.Errorf("resumed: %s", got.Body)
 	}
 }
 

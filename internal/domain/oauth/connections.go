@@ -199,7 +199,7 @@ func EndConnectionsOfClient(ctx context.Context, pool *postgres.Pool, clientID u
 	}
 }
 
-// RevokeTokensOfClient revokes all authorized connections of a client, a thousand in a statement, and returns how many. If it is
+// RevokeTokensOfClient revokes all authorized and lapsed connections of a client, a thousand in a statement, and returns how many. If it is
 // interrupted, a repetition continues. Errors: refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
 func (s *Server) RevokeTokensOfClient(ctx context.Context, clientID uuid.UUID) (revoked int64, err error) {
 	status, err := s.queries.AuditTokensRevoked(ctx, oauthdb.AuditTokensRevokedParams{ClientID: clientID, Actor: work.Actor(ctx)})

@@ -157,9 +157,10 @@ func (c *console) writeWebhookSecret(w http.ResponseWriter, r *http.Request, par
 func (c *console) status(act string, grave bool, change func(context.Context, uuid.UUID) error) handlers {
 	ask := func(r *http.Request, say writer, partner client.Client, _ refused) (confirmation, error) {
 		ends, err := c.EffectsOnClient(r.Context(), partner)
+		concerned := ends.Connections.Authorized + map[string]int64{"revoke": ends.Connections.Lapsed}[act]
 		says := []template.HTML{
 			say.HTML("console.partner." + act + ".says"),
-			say.HTML("console.partner."+act+".connections", "Number", say.precisely(ends.Connections.Authorized, ends.Connections.Precision)),
+			say.HTML("console.partner."+act+".connections", "Number", say.precisely(concerned, ends.Connections.Precision)),
 		}
 		if act == "disable" {
 			says = append(says, say.pagesEnd(ends))

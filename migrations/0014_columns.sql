@@ -5,6 +5,10 @@
 -- row is read. Each statement is a transaction of its own: a request that has one of the tables and waits for another one is not in the way.
 -- If the lock of a table is not to be had, all of this runs again.
 
+-- Until all of it has been done, it can be rolled back, and is pending.
+insert into goose_db_version (id, version_id, is_applied)
+select max(id) + 1, 14, false from goose_db_version having count(*) filter (where version_id = 14) = 0;
+
 alter table webhook_endpoints
     -- A partner, or the operator, pauses a webhook: events are written and wait, and none is sent until it is resumed. A server of 1.0.0 sends
     -- them meanwhile.
@@ -87,6 +91,7 @@ alter table servers
 
 -- +goose Down
 
+update goose_db_version set is_applied = false where version_id = 14;
 -- Paused webhooks are sent again.
 alter table webhook_endpoints drop column if exists paused_at;
 alter table webhook_endpoints drop constraint if exists webhook_endpoints_client_id_fkey;

@@ -3,6 +3,10 @@
 
 -- New checks, beside those whose place they take in 0016. Locks one table after the other, each for a moment: no row is read.
 
+-- Until all of it has been done, it can be rolled back, and is pending.
+insert into goose_db_version (id, version_id, is_applied)
+select max(id) + 1, 15, false from goose_db_version having count(*) filter (where version_id = 15) = 0;
+
 -- One check in the place of six.
 alter table connections drop constraint if exists connections_whole;
 alter table connections add constraint connections_whole check (is_connection(version, state, refresh_generation, refresh_hash)) not valid;
@@ -28,6 +32,7 @@ alter table webhook_events add constraint webhook_events_message check (
 
 -- +goose Down
 
+update goose_db_version set is_applied = false where version_id = 15;
 alter table webhook_events drop constraint if exists webhook_events_message;
 
 alter table audit_log drop constraint if exists audit_log_actor;

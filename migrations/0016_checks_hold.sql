@@ -4,6 +4,11 @@
 -- The new checks of 0015 hold for all rows, as the former ones did, and the former ones go. To find that out PostgreSQL reads the three tables from
 -- beginning to end, while everybody reads and writes them. Then it locks one table after the other, each for a moment. Each change is a
 -- statement of its own, as Citus requires.
+
+-- Until all of it has been done, it can be rolled back, and is pending.
+insert into goose_db_version (id, version_id, is_applied)
+select max(id) + 1, 16, false from goose_db_version having count(*) filter (where version_id = 16) = 0;
+
 alter table connections validate constraint connections_whole;
 alter table audit_log validate constraint audit_log_actor;
 alter table webhook_events validate constraint webhook_events_message;
@@ -23,6 +28,7 @@ alter table user_addresses drop constraint if exists user_addresses_check;
 
 -- +goose Down
 
+update goose_db_version set is_applied = false where version_id = 16;
 -- Programs of 1.0.0 know no events for the operator.
 delete from webhook_events where client_id = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 delete from webhook_endpoints where client_id = 'ffffffff-ffff-ffff-ffff-ffffffffffff';

@@ -5,6 +5,11 @@
 -- needs to read its table twice, and waits for the transactions that have begun before. If this is broken off, it begins anew. At the end it
 -- drops indexes of programs of 1.0.0. While they run beside, they search the audit log by actor or action slowly, and a change of a user's
 -- address reads all sign-ins.
+
+-- Until all of it has been done, it can be rolled back, and is pending.
+insert into goose_db_version (id, version_id, is_applied)
+select max(id) + 1, 18, false from goose_db_version having count(*) filter (where version_id = 18) = 0;
+
 set lock_timeout = 0;
 
 -- To find look-alikes of a name. Names without keys have the key 0.
@@ -68,6 +73,7 @@ reset lock_timeout;
 
 -- +goose Down
 
+update goose_db_version set is_applied = false where version_id = 18;
 set lock_timeout = 0;
 drop index concurrently if exists sign_ins_email;
 create index concurrently sign_ins_email on sign_ins (lower(email) collate "C");

@@ -85,10 +85,7 @@ func (c migrateCommands) run(p *program, target migrate.Target, done string) err
 	if err != nil {
 		return err
 	}
-	result := []migrationJSON{}
-	for _, m := range migrated {
-		result = append(result, migrationJSON{m.Version, m.Name})
-	}
+	result := postgres.Map(migrated, func(m migrate.Migration) migrationJSON { return migrationJSON{m.Version, m.Name} })
 	return c.print(p, map[string]any{"migrated": result}, func(w io.Writer) {
 		for _, m := range migrated {
 			fmt.Fprintf(w, "%s\t%s\n", m.Name, done)

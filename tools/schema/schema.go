@@ -51,11 +51,8 @@ func (h history) add(m migration) {
 			switch c.Subtype {
 			case "AT_AddConstraint":
 				constraint := c.Def.Constraint
-				if constraint.Expression == nil || constraint.Expression.NullTest == nil {
-					continue
-				}
-				if test := constraint.Expression.NullTest; test.Type == "IS_NOT_NULL" {
-					h.notNull[s.Relation.Name+" "+constraint.Name] = s.Relation.Name + " " + last(test.Arg.ColumnRef.Fields)
+				if e := constraint.Expression; e != nil && e.NullTest != nil && e.NullTest.Type == "IS_NOT_NULL" {
+					h.notNull[s.Relation.Name+" "+constraint.Name] = s.Relation.Name + " " + last(e.NullTest.Arg.ColumnRef.Fields)
 				}
 			case "AT_ValidateConstraint":
 				h.validated[h.notNull[s.Relation.Name+" "+c.Name]] = true
@@ -97,7 +94,9 @@ func read(text string) (migration, error) {
 			if err := json.Unmarshal(fields, &s); err != nil {
 				return migration{}, fmt.Errorf("%s: %w", kind, err)
 			}
-			m.statements = append(m.statements, s)
+			if s.Relation.Name != "goose_db_version" { // where one that is not a transaction says that it has begun
+				m.statements = append(m.statements, s)
+			}
 		}
 	}
 	return m, nil

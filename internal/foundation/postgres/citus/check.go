@@ -67,7 +67,7 @@ func (d distributor) check(ctx context.Context) error {
 			"the cluster has no node for shards: select citus_add_node('…', 5432)"},
 		{"(select groupid = 0 from pg_dist_local_group)",
 			"this is a node of the cluster, and not its coordinator"},
-		{fmt.Sprintf("coalesce((select max(version_id) from goose_db_version), 0) = %d", needed),
+		{fmt.Sprintf("coalesce((select max(version_id) filter (where is_applied) from goose_db_version), 0) = %d", needed),
 			"the schema is not this program's: run connect-svc migrate up first"},
 	} {
 		holds, err := d.holds(ctx, wanted.condition)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/database"
@@ -51,10 +52,18 @@ func Sum() (string, error) {
 	return hex.EncodeToString(sum[:]), err
 }
 
-// store is goose's table of applied migrations. It also has the checksum of each file, written by the transaction of its migration.
+// store is goose's table of applied migrations. It also has the checksum of each file, written by the transaction of its migration. A migration
+// that is not one transaction says itself that it has begun, in either direction: it is not applied, and on the way down there is something left.
 type store struct {
 	database.Store
 	known map[int64]file
+	up    bool
+}
+
+// ListMigrations implements [database.Store].
+func (s store) ListMigrations(ctx context.Context, db database.DBTxConn) ([]*database.ListMigrationsResult, error) {
+	list, err := s.Store.ListMigrations(ctx, db)
+	return slices.DeleteFunc(list, func(m *database.ListMigrationsResult) bool { return s.up && !m.IsApplied }), err
 }
 
 // CreateVersionTable implements [database.Store].
@@ -73,22 +82,28 @@ func (s store) Insert(ctx context.Context, db database.DBTxConn, applied databas
 	if err == nil {
 		err = s.Store.Insert(ctx, db, applied)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = db.ExecContext(ctx, "update goose_db_version set checksum = $1 where version_id = $2", s.known[applied.Version].checksum, applied.Version)
 	}
-	_, err = db.ExecContext(ctx, "update goose_db_version set checksum = $1 where version_id = $2",
-		s.known[applied.Version].checksum, applied.Version)
+	if err == nil {
+		_, err = db.ExecContext(ctx, "delete from goose_db_version where version_id = $1 and not is_applied", applied.Version)
+	}
 	return err
 }
 
-// selectApplied returns the checksums of the applied migrations by version, as JSON. It fails with an undefined table if no program
-// has migrated the database, and (until 1.3.0) with an undefined column if one before 1.0.0 has.
-const selectApplied = `select coalesce(json_object_agg(version_id, coalesce(checksum, '')) filter (where version_id > 0), '{}')::text
-	from goose_db_version`
+type applied struct {
+	Checksum string
+	At       time.Time // zero if the migration was broken off
+}
+
+// selectApplied returns what was applied by version, as JSON. It fails with an undefined table if no program has migrated the database, and
+// (until 1.3.0) with an undefined column if one before 1.0.0 has.
+const selectApplied = `select coalesce(json_object_agg(version_id, json_build_object('Checksum', coalesce(checksum, ''),
+	'At', case when is_applied then tstamp at time zone 'UTC' end) order by is_applied) filter (where version_id > 0), '{}')::text from goose_db_version`
 
 // readApplied decodes the result of selectApplied. Without the table no migration is applied.
-func readApplied(text string, err error) (map[int64]string, error) {
-	applied := map[int64]string{}
+func readApplied(text string, err error) (map[int64]applied, error) {
+	applied := map[int64]applied{}
 	switch {
 	case postgres.Is(err, postgres.UndefinedTable):
 		return applied, nil
@@ -102,10 +117,10 @@ func readApplied(text string, err error) (map[int64]string, error) {
 
 // checkApplied returns an error if the database was migrated with other files than those of this program. It ignores the migrations of
 // later programs.
-func checkApplied(known map[int64]file, applied map[int64]string) error {
+func checkApplied(known map[int64]file, applied map[int64]applied) error {
 	var differ []string
-	for version, checksum := range applied {
-		if own, ok := known[version]; ok && own.checksum != checksum {
+	for version, m := range applied {
+		if own, ok := known[version]; ok && !m.At.IsZero() && own.checksum != m.Checksum {
 			differ = append(differ, own.name)
 		}
 	}

@@ -81,7 +81,7 @@ func ApplyFrom(ctx context.Context, files fs.FS, url string, target Target, pati
 
 // apply tries once, and waits for each lock for up to wait. With an error it also returns what it did before.
 func apply(ctx context.Context, files fs.FS, url string, target Target, wait time.Duration) (results []*goose.MigrationResult, err error) {
-	provider, known, applied, err := openProvider(ctx, files, url, wait)
+	provider, known, applied, err := openProvider(ctx, files, url, wait, target == Up)
 	if err != nil {
 		return nil, err
 	}
@@ -104,11 +104,8 @@ func apply(ctx context.Context, files fs.FS, url string, target Target, wait tim
 }
 
 // checkLast returns an error if this program does not have the newest migration of the database, without which it cannot roll back any.
-func checkLast(known map[int64]file, applied map[int64]string) error {
-	last := int64(0)
-	for version := range applied {
-		last = max(last, version)
-	}
+func checkLast(known map[int64]file, applied map[int64]applied) error {
+	last := slices.Max(append(slices.Collect(maps.Keys(applied)), 0))
 	if _, ok := known[last]; !ok && last > 0 {
 		return fmt.Errorf("the database is at migration %d, which this program does not have: run the newer program that applied it", last)
 	}
@@ -117,42 +114,34 @@ func checkLast(known map[int64]file, applied map[int64]string) error {
 
 // Applied lists the migrations of the database, newest first. It is an error if this program does not have the newest one.
 func Applied(ctx context.Context, url string) ([]Migration, error) {
-	provider, known, applied, err := openProvider(ctx, migrations.Files, url, lockWait)
+	provider, known, applied, err := openProvider(ctx, migrations.Files, url, lockWait, false)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = provider.Close() }()
-	var list []Migration
-	for _, version := range slices.Backward(slices.Sorted(maps.Keys(applied))) {
-		if version > 0 { // goose has a row of its own
-			list = append(list, Migration{Version: version, Name: known[version].name})
-		}
-	}
-	return list, checkLast(known, applied)
+	versions := slices.Sorted(maps.Keys(applied))
+	slices.Reverse(versions)
+	return postgres.Map(versions, func(version int64) Migration { return Migration{Version: version, Name: known[version].name} }), checkLast(known, applied)
 }
 
 // Status lists the migrations of this program, oldest first, and when each was applied.
 func Status(ctx context.Context, url string) ([]Migration, error) {
-	provider, known, applied, err := openProvider(ctx, migrations.Files, url, lockWait)
+	provider, known, applied, err := openProvider(ctx, migrations.Files, url, lockWait, false)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = provider.Close() }()
-	status, err := provider.Status(ctx)
-	return postgres.Map(status, func(m *goose.MigrationStatus) Migration {
-		version := m.Source.Version
-		return Migration{
-			Version: version, Name: m.Source.Path, AppliedAt: m.AppliedAt,
-			Differs: !m.AppliedAt.IsZero() && applied[version] != known[version].checksum,
-		}
-	}), postgres.Wrap("database: migrations", err)
+	return postgres.Map(slices.Sorted(maps.Keys(known)), func(version int64) Migration {
+		own, m := known[version], applied[version]
+		return Migration{version, own.name, m.At, !m.At.IsZero() && m.Checksum != own.checksum}
+	}), nil
 }
 
 // openProvider connects without a statement timeout: a migration may build an index of a large table. It also returns the migrations of
 // files, and the checksums of those that are applied. The provider closes the connections with itself.
 func openProvider(
-	ctx context.Context, files fs.FS, url string, wait time.Duration,
-) (provider *goose.Provider, known map[int64]file, applied map[int64]string, err error) {
+	ctx context.Context, files fs.FS, url string, wait time.Duration, up bool,
+) (provider *goose.Provider, known map[int64]file, applied map[int64]applied, err error) {
 	if known, err = readFiles(files); err != nil {
 		return nil, nil, nil, err
 	}
@@ -182,7 +171,7 @@ func openProvider(
 	locker, failure := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 60))
 	if err = errors.Join(wrong, failure); err == nil {
 		provider, err = goose.NewProvider(goose.DialectCustom, db, files,
-			goose.WithStore(store{versions, known}), goose.WithSessionLocker(locker), goose.WithDisableGlobalRegistry(true))
+			goose.WithStore(store{versions, known, up}), goose.WithSessionLocker(locker), goose.WithDisableGlobalRegistry(true))
 	}
 	return provider, known, applied, postgres.Wrap("database: migrations", err)
 }
@@ -236,8 +225,10 @@ func SchemaOf(ctx context.Context, pool *postgres.Pool) (schema Schema, err erro
 		return Schema{}, err
 	}
 	schema.Needed = slices.Max(slices.Collect(maps.Keys(known)))
-	for version := range applied {
-		schema.Current = max(schema.Current, version)
+	for version, m := range applied {
+		if !m.At.IsZero() {
+			schema.Current = max(schema.Current, version)
+		}
 	}
 	// until 1.3.0: programs of 1.0.0 work on the schema. One migration drops what is there for them (webhook_queue, webhook_events.queued, two
 	// rows of turns, is_secret_of without an expected time), and replaces connect_oldest_program().

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
 	"connect-svc/internal/admin/operators"
 	"connect-svc/internal/app/listener"
@@ -123,8 +124,8 @@ func (a *App) newDesk(
 // reloads are the settings since the last reload.
 type reloads struct {
 	sync.Mutex
-	config Config // of the last usable reload
-	last   console.Reload
+	config Config                         // of the last usable reload
+	last   atomic.Pointer[console.Reload] // nil: none yet; who asks for it does not wait for a reload
 }
 
 // Reload applies the database's URL, brand, texts and operator tokens of config, and reads the certificates again. Everything else in config
@@ -196,14 +197,11 @@ func (a *App) takeOver(config Config) error {
 }
 
 func (a *App) noteReload(problem error) {
-	a.reloads.last = console.Reload{At: a.config.Clock.Now()}
+	last := console.Reload{At: a.config.Clock.Now()}
 	if problem != nil {
-		a.reloads.last.Problem = credential.Redact(problem.Error())
+		last.Problem = credential.Redact(problem.Error())
 	}
+	a.reloads.last.Store(&last)
 }
 
-func (a *App) lastReload() console.Reload {
-	a.reloads.Lock()
-	defer a.reloads.Unlock()
-	return a.reloads.last
-}
+func (a *App) lastReload() console.Reload { return postgres.Value(a.reloads.last.Load()) }

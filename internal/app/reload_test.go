@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -13,7 +14,43 @@ import (
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
+	"connect-svc/internal/testing/wait"
 )
+
+// While a reload asks a database that does not answer, nothing waits for it: not Prometheus, nor who looks what is wrong, nor the server's own
+// look at the clocks.
+func TestNothingWaitsForAReload(t *testing.T) {
+	t.Parallel()
+	var config app.Config
+	e := e2e.New(t, func(c *app.Config) { config = *c })
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.DatabaseURL = "postgres://connect@" + silent.Addr().String() + "/connect"
+	reloaded := make(chan error, 1)
+	go func() { reloaded <- e.App.Reload(config, nil) }()
+	held, err := silent.Accept() // and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan string, 2)
+	for _, path := range []string{"/metrics", "/readyz?verbose"} {
+		go func() {
+			answer := httptest.NewRecorder()
+			e.App.PrivateHandler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "http://localhost"+path, nil))
+			asked <- answer.Body.String()
+		}()
+	}
+	texts := wait.For(t, "an answer", asked) + wait.For(t, "another", asked)
+	if !strings.Contains(texts, "connect_config_last_reload_successful 1") || !strings.Contains(texts, "not since the start") || len(reloaded) > 0 {
+		t.Errorf("the reload ended first, or these are the answers: %s", texts)
+	}
+	_, _ = silent.Close(), held.Close()
+	if err := wait.For(t, "the reload ends", reloaded); err == nil {
+		t.Error("the service uses a database that does not answer")
+	}
+}
 
 // A reload that failed, or of which a part could not be used, raises its alert until one goes well. The console's page and the metric
 // say so, and nothing says a secret.

@@ -95,7 +95,7 @@ func readCSV(file io.Reader, start []byte) func() (entry, error) {
 		if columns == nil {
 			header, err := rows.Read()
 			if columns = slices.Clone(header); err != nil {
-				return entry{}, err
+				return entry{}, unexpected(err) // an empty file is of an export that failed
 			}
 			if !slices.Equal(columns, csvColumns) {
 				if err := intake.Foreign(start); err != nil {

@@ -43,6 +43,20 @@ export function randomText(): string {
   return base64url(crypto.getRandomValues(new Uint8Array(32)));
 }
 
+/**
+ * A form as the body of a request that is sent once. Deno's fetch sends a text again when a connection that it used before closes, although the
+ * service may have had it. It cannot do so with a stream, unless it made that of a text, such as a Response's.
+ */
+export function sentOnce(form: string): string | ReadableStream<Uint8Array> {
+  if (!("Deno" in globalThis)) return form;
+  return new ReadableStream({
+    start: (controller) => {
+      controller.enqueue(utf8(form));
+      controller.close();
+    },
+  });
+}
+
 /** The response, whose body breaks off after so many bytes. */
 export function limited(response: Response, most: number): Response {
   if (!response.body) return response;

@@ -1,7 +1,7 @@
 import createFetch, { type Client } from "openapi-fetch";
 
 import { begin, belongs, type Authorization } from "./authorize.js";
-import { base64, limited, utf8 } from "./bytes.js";
+import { base64, limited, sentOnce, utf8 } from "./bytes.js";
 import { DeniedError, ReconnectError, type ServiceError, SharedError, StateError, UnreachableError } from "./errors.js";
 import { Pace } from "./pace.js";
 import { parts, rows } from "./range.js";
@@ -120,7 +120,10 @@ export abstract class CoreClient {
 
   /** Sends one request, once. */
   protected carry(request: Request): Promise<Response> {
-    return (this.#options.fetch ?? fetch)(request);
+    const { fetch: given } = this.#options;
+    if (given) return given(request);
+    // Bun before 1.3 sends a form again when a connection that it used before closes, although the service may have had it. So it gets its own.
+    return "Bun" in globalThis && request.method === "POST" ? fetch(request, { keepalive: false }) : fetch(request);
   }
 
   /** The authorization with that verifier of PKCE, whose SHA-256 is the challenge. */
@@ -510,7 +513,8 @@ export abstract class CoreClient {
   #form() {
     return {
       headers: { Authorization: this.#basic, "Content-Type": "application/x-www-form-urlencoded" },
-      bodySerializer: (fields: object) => new URLSearchParams(fields as Record<string, string>).toString(),
+      bodySerializer: (fields: object) => sentOnce(new URLSearchParams(fields as Record<string, string>).toString()),
+      duplex: "half" as const, // which a stream needs
     };
   }
 

@@ -90,12 +90,13 @@ export function refusal(operation: string, answer: Answer<unknown>): ServiceErro
     code && `${answer.service}/developers/error-codes.html#${code}`);
 }
 
-/** Whether a request failed before it left: the connection was never made. */
+/** Whether a request failed before it left: the connection was never made. Bun says only ECONNREFUSED, and Deno puts it into words. */
 export function neverLeft(failure: unknown): boolean {
   for (let cause = failure; cause instanceof Error; cause = cause.cause) {
     if (cause instanceof AggregateError) return cause.errors.length > 0 && cause.errors.every(neverLeft);
     const { syscall, code } = cause as { syscall?: unknown; code?: unknown };
-    if (syscall === "connect" || syscall === "getaddrinfo" || code === "UND_ERR_CONNECT_TIMEOUT") return true;
+    if (syscall === "connect" || syscall === "getaddrinfo" || code === "ECONNREFUSED" || code === "UND_ERR_CONNECT_TIMEOUT") return true;
+    if ("Deno" in globalThis && cause.message.includes(": client error (Connect)")) return true;
   }
   return false;
 }

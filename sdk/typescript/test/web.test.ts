@@ -9,6 +9,7 @@ import { createContext, runInContext } from "node:vm";
 
 import type * as Store from "connect-svc-sdk/pgstore";
 import type * as Web from "connect-svc-sdk/web";
+import { ConnectClient, MemoryStore, ReconnectError, UnreachableError } from "connect-svc-sdk/web";
 
 // Of the minimum common API of the runtimes (https://min-common-api.proposal.wintertc.org), without what the language has.
 const globals = [
@@ -71,6 +72,71 @@ test("the client connects, refreshes and reads", async () => {
   for await (const day of client.stepDays("ada", { from: "2026-11-20", to: "2026-12-31" })) days.push(day.steps);
   assert.deepEqual(days, [1, 1]);
   await assert.rejects(client.refresh("ada"), ReconnectError);
+});
+
+/** Refreshes where the globals have the name of a runtime, whose fetch is that, and resolves to the error and the state afterwards. */
+async function refreshIn(runtime: string, fetch: (request: Request, init?: RequestInit) => Promise<Response>, RequestOfIt = Request) {
+  const own = { fetch: globalThis.fetch, Request };
+  Object.assign(globalThis, { [runtime]: {}, fetch, Request: RequestOfIt });
+  try {
+    const store = new MemoryStore();
+    const lock = await store.lock("ada");
+    await lock.save({
+      grantId: "7b0a8f0d-9f21-4c8e-9c6c-4f1f7d3e52a4", version: "1", historyFrom: "2026-11-20", scope: "daily_steps:read", state: "active",
+      accessToken: "svca_1", refreshToken: "svcr2_1",
+    });
+    await lock.unlock();
+    const client = new ConnectClient({
+      baseUrl: "https://connect.example.com", clientId: "an id", clientSecret: "svci_s", callbackUrl: "https://partner.example/callback",
+      scopes: ["daily_steps:read"], store,
+    });
+    const error = await client.refresh("ada").then(() => undefined, (error: unknown) => error);
+    return { error, state: (await client.connection("ada")).state };
+  } finally {
+    Object.assign(globalThis, own);
+    delete (globalThis as Record<string, unknown>)[runtime];
+  }
+}
+
+// What was measured: Deno 2.9.6 sends a text again, Bun 1.1.45 and 1.2.23 whatever they send by a connection that was used before.
+test("a refresh leaves once where fetch sends again", async () => {
+  const texts = new WeakSet<Request>();
+  class Noting extends Request {
+    constructor(input: ConstructorParameters<typeof Request>[0], init?: RequestInit) {
+      super(input, init);
+      if (typeof init?.body === "string") texts.add(this);
+    }
+  }
+  const again: Record<string, (request: Request, init?: RequestInit) => boolean> = {
+    Deno: (request) => texts.has(request),
+    Bun: (_, init) => init?.keepalive !== false,
+  };
+  for (const [runtime, repeats] of Object.entries(again)) {
+    let sent = 0;
+    const { error, state } = await refreshIn(runtime, async (request, init) => {
+      sent += repeats(request, init) ? 2 : 1;
+      assert.equal(await request.text(), "grant_type=refresh_token&refresh_token=svcr2_1");
+      throw new TypeError("fetch failed", {
+        cause: new Error(`error sending request for url (${request.url}): client error (SendRequest): connection closed before message completed`),
+      });
+    }, Noting);
+    assert.ok(error instanceof ReconnectError, runtime);
+    assert.deepEqual([runtime, sent, state], [runtime, 1, "uncertain"]);
+  }
+});
+
+test("a refresh that found nobody is kept where the failure is told in another way", async () => {
+  const failures = {
+    Deno: new TypeError("fetch failed", {
+      cause: new Error("error sending request for url (https://connect.example.com/oauth/token): client error (Connect): tcp connect error: Connection refused (os error 111)"),
+    }),
+    Bun: Object.assign(new TypeError("ECONNREFUSED: Unable to connect. Is the computer able to access the url?"), { code: "ECONNREFUSED", errno: 0 }),
+  };
+  for (const [runtime, failure] of Object.entries(failures)) {
+    const { error, state } = await refreshIn(runtime, () => Promise.reject(failure));
+    assert.ok(error instanceof UnreachableError && error.unsent, runtime);
+    assert.equal(state, "active");
+  }
 });
 
 test("webhooks are verified and received", async () => {

@@ -104,7 +104,7 @@ func TestMerge(t *testing.T) {
 }
 
 // With read replicas a change that they may not have yet is not told with an earlier one: the client would read without it, and hear of it no
-// more. What happened within the window of the first change is told with it.
+// more. All changes within the window of the first one are told with it.
 func TestMergeLeavesWhatReplicasMayLack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -54,7 +54,7 @@ func TestReproducibleBuild(t *testing.T) {
 	if !bytes.Equal(programs[0], programs[1]) {
 		t.Error("the two programs differ")
 	}
-	if most := 40_200_000; len(programs[0]) > most {
+	if most := 39_100_000; len(programs[0]) > most {
 		t.Errorf("the program has %d bytes, and may have %d", len(programs[0]), most)
 	}
 	out, err := exec.CommandContext(t.Context(), filepath.Join(first, "bin", "connect-svc"), "version").Output()

@@ -161,9 +161,7 @@ func after(n int, attempt Attempt, retryAfter time.Duration) (state State, delay
 
 // record stores an attempt and the new state of its event. A receiver that answered 410 is stopped, and the event fails. If its URL was replaced
 // meanwhile, neither happens, and the event goes on to the new one.
-func (w *Webhooks) record(
-	ctx context.Context, event Event, target target, attempt Attempt, retryAfter time.Duration,
-) error {
+func (w *Webhooks) record(ctx context.Context, event Event, target target, attempt Attempt, retryAfter time.Duration) error {
 	state, delay := after(event.AttemptCount-event.attemptsBefore+1, attempt, retryAfter)
 	if attempt.Status == http.StatusGone {
 		if err := w.stop(ctx, event, target); err != nil {

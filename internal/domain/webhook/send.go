@@ -77,9 +77,7 @@ func guard(allowed []netip.Prefix) *ssrf.Guardian {
 // send sends an event to an endpoint, in five seconds at most. The outcome is an Attempt, even if the receiver fails; retryAfter
 // is the delay that a Retry-After header asks for, 0 without one. It returns an error only if the body or the signature could not
 // be made.
-func (w *Webhooks) send(
-	ctx context.Context, event Event, target target,
-) (attempt Attempt, retryAfter time.Duration, err error) {
+func (w *Webhooks) send(ctx context.Context, event Event, target target) (attempt Attempt, retryAfter time.Duration, err error) {
 	body, err := event.Body()
 	if err != nil {
 		return Attempt{}, 0, err
@@ -148,9 +146,7 @@ func (w *Webhooks) SendSample(ctx context.Context, clientID uuid.UUID, eventType
 	return attempt, cmp.Or(err, ctx.Err())
 }
 
-func (s *sender) post(
-	ctx context.Context, url string, header http.Header, body []byte,
-) (attempt Attempt, retryAfter time.Duration) {
+func (s *sender) post(ctx context.Context, url string, header http.Header, body []byte) (attempt Attempt, retryAfter time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	began := time.Now()

@@ -19,6 +19,7 @@
 package text
 
 import (
+	"cmp"
 	"net/mail"
 	"slices"
 	"strings"
@@ -26,8 +27,7 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/net/idna"
-	"golang.org/x/text/collate"
-	"golang.org/x/text/language"
+	"golang.org/x/text/runes"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -126,9 +126,17 @@ func Fold(text string) string {
 	return strings.ReplaceAll(lowerCase(text), "ς", "σ") // both are the small Σ
 }
 
-// Sort sorts a list by names as people expect it, whatever their language: the default order of Unicode, in which é is next to e. The same
-// names stay in their order.
+// plain are the letters without a decomposition in Unicode that people look for at another one.
+var plain = strings.NewReplacer("ø", "o", "ł", "l", "đ", "d", "ı", "i", "ß", "ss", "æ", "ae", "œ", "oe")
+
+// Sort sorts a list by names as people expect it, whatever their language: é is next to e, and the case of letters does not count. The same names
+// stay in their order. Unicode's own order has tables of a megabyte, which is much for the few companies of a user.
 func Sort[T any](list []T, name func(T) string) {
-	order := collate.New(language.Und, collate.IgnoreCase)
-	slices.SortStableFunc(list, func(a, b T) int { return order.CompareString(name(a), name(b)) })
+	letters := func(name string) string {
+		return runes.Remove(runes.In(unicode.Mn)).String(norm.NFD.String(plain.Replace(name)))
+	}
+	slices.SortStableFunc(list, func(a, b T) int {
+		first, second := Fold(name(a)), Fold(name(b))
+		return cmp.Or(strings.Compare(letters(first), letters(second)), strings.Compare(first, second))
+	})
 }

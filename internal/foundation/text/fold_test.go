@@ -49,9 +49,9 @@ func TestFoldKeepsApart(t *testing.T) {
 
 func TestSort(t *testing.T) {
 	t.Parallel()
-	names := []string{"Zoo", "ähnlich", "apfel", "Äpfel", "Apfel", "zoo", "Ωmega", "Über", "um"}
+	names := []string{"Zoo", "ähnlich", "apfel", "Äpfel", "Apfel", "zoo", "Ωmega", "Über", "um", "Łódź Bikes", "Lund", "Mio"}
 	text.Sort(names, func(name string) string { return name })
-	want := []string{"ähnlich", "apfel", "Apfel", "Äpfel", "Über", "um", "Zoo", "zoo", "Ωmega"}
+	want := []string{"ähnlich", "apfel", "Apfel", "Äpfel", "Łódź Bikes", "Lund", "Mio", "Über", "um", "Zoo", "zoo", "Ωmega"}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -84,9 +84,7 @@ func (s *sandbox) driving(others http.Handler) http.Handler {
 }
 
 // ReadSandbox returns the addresses and credentials that a test needs.
-func (d driver) ReadSandbox(
-	ctx context.Context, _ sandboxapi.ReadSandboxRequestObject,
-) (sandboxapi.ReadSandboxResponseObject, error) {
+func (d driver) ReadSandbox(ctx context.Context, _ sandboxapi.ReadSandboxRequestObject) (sandboxapi.ReadSandboxResponseObject, error) {
 	return sandboxapi.ReadSandbox200JSONResponse(d.describe()), nil
 }
 

@@ -136,9 +136,7 @@ func (d driver) ChangeUser(
 }
 
 // ListNotices lists the caught emails without a code.
-func (d driver) ListNotices(
-	context.Context, sandboxapi.ListNoticesRequestObject,
-) (sandboxapi.ListNoticesResponseObject, error) {
+func (d driver) ListNotices(context.Context, sandboxapi.ListNoticesRequestObject) (sandboxapi.ListNoticesResponseObject, error) {
 	list := []sandboxapi.Notice{}
 	for _, email := range d.mail.Emails() {
 		if email.Code == "" {

@@ -45,6 +45,11 @@ from users u
 left join connections c on c.user_id = u.user_id and c.client_id = @client_id
 where u.user_id = @user_id;
 
+-- name: SetConsentDay :exec
+-- until 1.3.0: a server of 1.0.0 stores no day of the sign-in, but that of the page, and allows nothing without it.
+update authorization_requests set consent_day = @consent_day::date
+where request_id = @request_id and session_hash = @session_hash::bytea and consent_day is null and not decided;
+
 -- name: AllowAuthorizationRequest :one
 -- Ends the request and returns the content of its code. The code expires after its own lifetime, or with the request if that is sooner
 -- (3.1). The code also holds what was read about the user before, and the exchange checks it again. day_ends is when the day of the consent

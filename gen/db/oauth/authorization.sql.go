@@ -422,6 +422,23 @@ func (q *Queries) ListRegistrations(ctx context.Context, arg ListRegistrationsPa
 	return items, nil
 }
 
+const setConsentDay = `-- name: SetConsentDay :exec
+update authorization_requests set consent_day = $1::date
+where request_id = $2 and session_hash = $3::bytea and consent_day is null and not decided
+`
+
+type SetConsentDayParams struct {
+	ConsentDay  time.Time
+	RequestID   uuid.UUID
+	SessionHash []byte
+}
+
+// until 1.3.0: a server of 1.0.0 stores no day of the sign-in, but that of the page, and allows nothing without it.
+func (q *Queries) SetConsentDay(ctx context.Context, arg SetConsentDayParams) error {
+	_, err := q.db.Exec(ctx, setConsentDay, arg.ConsentDay, arg.RequestID, arg.SessionHash)
+	return err
+}
+
 const signInAuthorizationRequest = `-- name: SignInAuthorizationRequest :one
 insert into authorization_requests as r (request_id, browser_hash, client_id, redirect_uri, scopes, state, code_challenge, expires_at,
     user_id, session_hash, consent_day)

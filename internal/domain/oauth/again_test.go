@@ -235,3 +235,22 @@ func TestDayOfTheSignIn(t *testing.T) {
 		t.Errorf("from %s on, %v", tokens.HistoryFrom, err)
 	}
 }
+
+// TestDayOfThePage: a server of release 1.0.0 stores no day of the sign-in, and allows a request only on the day that a page has stored.
+func TestDayOfThePage(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.db.SetTime(time.Date(2026, 3, 10, 22, 59, 30, 0, time.UTC))
+	id, browser := f.signedIn(t, scope.All)
+	f.db.Exec(t, "update authorization_requests set consent_day = null")
+	if _, err := f.Consent(t.Context(), id, browser); err != nil {
+		t.Fatal(err)
+	}
+	if day := pgtest.Value[string](t, f.db, "select coalesce(consent_day::text, 'none') from authorization_requests"); day != "2026-03-10" {
+		t.Errorf("the page stores the day %s", day)
+	}
+	f.db.Clock.Advance(time.Minute)
+	if _, err := f.Allow(t.Context(), id, browser, ""); !errors.Is(err, ErrDayOver) {
+		t.Errorf("allow after midnight: %v", err)
+	}
+}

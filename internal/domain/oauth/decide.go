@@ -33,14 +33,19 @@ type Consent struct {
 	ScopeMismatch bool
 }
 
-// Consent returns what the signed-in user is asked. The consent is valid for the user's calendar day of the sign-in. When that day
-// is over, the request has ended (specification 3.1). Errors: ErrRequestEnded, ErrDayOver.
+// Consent returns what the signed-in user is asked. The consent is valid for the user's calendar day of the sign-in (until 1.3.0: or of this
+// call, if a server of 1.0.0 has stored none). When that day is over, the request has ended (specification 3.1). Errors: ErrRequestEnded, ErrDayOver.
 func (s *Server) Consent(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) (Consent, error) {
 	state, err := s.consent(ctx, id, session)
 	if err != nil {
 		return Consent{}, err
 	}
 	today := today(state.user)
+	if state.request.ConsentDay == nil { // until 1.3.0: the sign-in was at a server of 1.0.0
+		if err := s.queries.SetConsentDay(ctx, oauthdb.SetConsentDayParams{ConsentDay: today, RequestID: id, SessionHash: session[:]}); err != nil {
+			return Consent{}, postgres.Wrap("consent", err)
+		}
+	}
 	consent := Consent{
 		Scopes:      state.request.Scopes,
 		Email:       state.user.Email,

@@ -191,17 +191,12 @@ func (s *Server) SignIn(ctx context.Context, sealed SealedRequest, browser, sess
 // IsSignedOut reports whether the sign-in to a pending request was reverted, so that its browser can sign in again.
 func (s *Server) IsSignedOut(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte) (bool, error) {
 	row, err := s.queries.FindRequest(ctx, oauthdb.FindRequestParams{RequestID: id, BrowserHash: browser[:]})
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = nil
-	}
-	return row.SignedOut, err
+	return row.SignedOut, postgres.NoRowsAs(err, nil)
 }
 
 // SignOut reverts the sign-in to a request, so that another user can sign in. Without a sign-in it changes nothing.
 func (s *Server) SignOut(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) error {
-	_, err := s.queries.SignOutAuthorizationRequest(ctx, oauthdb.SignOutAuthorizationRequestParams{
-		RequestID: id, SessionHash: session[:],
-	})
+	_, err := s.queries.SignOutAuthorizationRequest(ctx, oauthdb.SignOutAuthorizationRequestParams{RequestID: id, SessionHash: session[:]})
 	return err
 }
 

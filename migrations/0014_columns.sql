@@ -51,8 +51,8 @@ alter table connections
     add column if not exists rides_read_at timestamptz,
     -- In which the user last allowed it, in words; empty: unknown.
     add column if not exists browser text not null default '',
-    -- The user has been told that the connection has lapsed.
-    add column if not exists lapse_told boolean not null default false;
+    -- The deadline of which the user was told that the connection has lapsed. Any other is news: a server of 1.0.0 renews refresh_deadline alone.
+    add column if not exists lapse_told timestamptz;
 
 alter table users
     -- Of the pages of the user's last sign-in. Null: there was none since this migration.

@@ -41,8 +41,7 @@ with before as (
         authorized_at = connect_now(),
         refresh_generation = 1,
         refresh_hash = @refresh_hash::bytea,
-        refresh_deadline = connect_now() + @inactivity::interval,
-        lapse_told = false
+        refresh_deadline = connect_now() + @inactivity::interval
     from clients cl, before
     where c.user_id = @user_id and c.client_id = @client_id and cl.client_id = c.client_id and c.client_id = before.client_id
         and is_registered_for(@redirect_uri, @scopes::scope_set, cl.status, cl.callback_url, cl.scopes)
@@ -122,8 +121,7 @@ with recovered as (
         authorized_at = case when c.version = @version then c.authorized_at else begun.at end,
         refresh_generation = 1 + @generation::bigint,
         refresh_hash = @new_hash::bytea,
-        refresh_deadline = connect_now() + @inactivity::interval,
-        lapse_told = false
+        refresh_deadline = connect_now() + @inactivity::interval
     from clients cl, (select least(@issued_at::timestamptz, connect_now()) as at) begun -- Citus refuses the call within "case"
     where c.user_id = @user_id and c.client_id = @client_id and cl.client_id = c.client_id
         and is_ahead(@version::bigint, @generation::bigint, @issued_at::timestamptz, @inactivity::interval,
@@ -162,7 +160,7 @@ with client as (
     from client
     where c.user_id = @user_id and c.client_id = @client_id and c.client_id = client.client_id and c.version = @version and c.state = 'authorized'
         and (c.refresh_generation > @generation or c.refresh_generation = @generation and c.refresh_hash <> @presented_hash)
-    returning c.user_id, c.client_id, c.grant_id, c.version, c.lapse_told
+    returning c.user_id, c.client_id, c.grant_id, c.version, c.lapse_told is not distinct from c.refresh_deadline as lapse_told
 ), fresh as materialized (
     select nextval('audit_log_id_seq') as entry_id, gen_random_uuid() as notice_id
 ), endpoint as materialized (
@@ -237,7 +235,7 @@ with client as (
         and (c.version = @version::bigint
             or is_ahead(@version::bigint, @generation::bigint, @issued_at::timestamptz, @inactivity::interval,
                 c.state, c.version, c.refresh_generation, c.authorized_at))
-    returning c.user_id, c.client_id, c.grant_id, c.version, c.lapse_told
+    returning c.user_id, c.client_id, c.grant_id, c.version, c.lapse_told is not distinct from c.refresh_deadline as lapse_told
 ), fresh as materialized (
     select nextval('audit_log_id_seq') as entry_id, gen_random_uuid() as notice_id
 ), endpoint as materialized (
@@ -266,7 +264,7 @@ select client_id from client;
 -- The version rises even if the connection is disconnected already: a code of the current version may be outstanding, and nothing may
 -- work after a disconnect was answered (4.10). Such a repetition is not audited. of_version: the connection must have this version; null: any.
 with before as (
-    select c.user_id, c.client_id, c.grant_id, c.version, c.state, c.lapse_told
+    select c.user_id, c.client_id, c.grant_id, c.version, c.state, c.lapse_told is not distinct from c.refresh_deadline as lapse_told
     from connections c where c.user_id = @user_id and c.client_id = @client_id and c.version > 0
         and (sqlc.narg(of_version)::bigint is null or c.version = sqlc.narg(of_version)::bigint)
     for update
@@ -362,7 +360,7 @@ with chosen as (
     set state = 'revoked', refresh_hash = null
     from chosen
     where c.user_id = chosen.user_id and c.client_id = chosen.client_id and c.state = 'authorized'
-    returning c.user_id, c.client_id, c.grant_id, c.version, c.lapse_told
+    returning c.user_id, c.client_id, c.grant_id, c.version, c.lapse_told is not distinct from c.refresh_deadline as lapse_told
 ), noticed as (
     insert into notices (recipient, kind, data)
     select revoked.user_id, 'connection_ended', jsonb_build_object('client_id', revoked.client_id, 'by', 'operator')
@@ -399,7 +397,7 @@ with chosen as (
     set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
     from chosen
     where c.user_id = chosen.user_id and c.client_id = chosen.client_id and c.state = chosen.state
-    returning c.user_id, c.client_id, c.grant_id, c.version, chosen.state = 'authorized' and not c.lapse_told as untold
+    returning c.user_id, c.client_id, c.grant_id, c.version, chosen.state = 'authorized' and c.lapse_told is distinct from c.refresh_deadline as untold
 ), notified as (
     insert into webhook_events (user_id, client_id, type, about_client_id, grant_id, connection_version, reason)
     select ended.user_id, w.client_id, 'connection.ended', ended.client_id, ended.grant_id, ended.version - 1, 'client_offboarded'
@@ -421,14 +419,14 @@ select count(*) as chosen, count(ended.user_id) as ended from chosen left join e
 -- whole table, which has no index of deadlines, so that a refresh stays cheap. A generation of 0 waits for its token (ReplayActs).
 with chosen as (
     select c.user_id, c.client_id, c.refresh_deadline from connections c
-    where c.state = 'authorized' and not is_authorized(c.state, c.refresh_deadline) and not c.lapse_told and c.refresh_generation > 0
+    where c.state = 'authorized' and not is_authorized(c.state, c.refresh_deadline) and c.lapse_told is distinct from c.refresh_deadline and c.refresh_generation > 0
         and connection_state(c.state, c.refresh_deadline, @since::timestamptz) <> 'lapsed'
     limit @max_rows
 ), lapsed as (
     update connections c
-    set lapse_told = true
+    set lapse_told = c.refresh_deadline
     from chosen
-    where c.user_id = chosen.user_id and c.client_id = chosen.client_id and not c.lapse_told
+    where c.user_id = chosen.user_id and c.client_id = chosen.client_id and c.lapse_told is distinct from c.refresh_deadline
         and c.state = 'authorized' and c.refresh_deadline = chosen.refresh_deadline
     returning c.user_id, c.client_id, c.grant_id, c.version, c.refresh_deadline
 ), notified as (

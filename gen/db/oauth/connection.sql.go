@@ -97,8 +97,7 @@ with before as (
         authorized_at = connect_now(),
         refresh_generation = 1,
         refresh_hash = $7::bytea,
-        refresh_deadline = connect_now() + $8::interval,
-        lapse_told = false
+        refresh_deadline = connect_now() + $8::interval
     from clients cl, before
     where c.user_id = $1 and c.client_id = $2 and cl.client_id = c.client_id and c.client_id = before.client_id
         and is_registered_for($9, $4::scope_set, cl.status, cl.callback_url, cl.scopes)
@@ -193,7 +192,7 @@ func (q *Queries) AwaitMerges(ctx context.Context, userID uuid.UUID) error {
 
 const disconnectConnection = `-- name: DisconnectConnection :one
 with before as (
-    select c.user_id, c.client_id, c.grant_id, c.version, c.state, c.lapse_told
+    select c.user_id, c.client_id, c.grant_id, c.version, c.state, c.lapse_told is not distinct from c.refresh_deadline as lapse_told
     from connections c where c.user_id = $1 and c.client_id = $2 and c.version > 0
         and ($3::bigint is null or c.version = $3::bigint)
     for update
@@ -266,7 +265,7 @@ with chosen as (
     set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
     from chosen
     where c.user_id = chosen.user_id and c.client_id = chosen.client_id and c.state = chosen.state
-    returning c.user_id, c.client_id, c.grant_id, c.version, chosen.state = 'authorized' and not c.lapse_told as untold
+    returning c.user_id, c.client_id, c.grant_id, c.version, chosen.state = 'authorized' and c.lapse_told is distinct from c.refresh_deadline as untold
 ), notified as (
     insert into webhook_events (user_id, client_id, type, about_client_id, grant_id, connection_version, reason)
     select ended.user_id, w.client_id, 'connection.ended', ended.client_id, ended.grant_id, ended.version - 1, 'client_offboarded'
@@ -512,8 +511,7 @@ with recovered as (
         authorized_at = case when c.version = $1 then c.authorized_at else begun.at end,
         refresh_generation = 1 + $4::bigint,
         refresh_hash = $5::bytea,
-        refresh_deadline = connect_now() + $6::interval,
-        lapse_told = false
+        refresh_deadline = connect_now() + $6::interval
     from clients cl, (select least($9::timestamptz, connect_now()) as at) begun -- Citus refuses the call within "case"
     where c.user_id = $7 and c.client_id = $8 and cl.client_id = c.client_id
         and is_ahead($1::bigint, $4::bigint, $9::timestamptz, $6::interval,
@@ -652,7 +650,7 @@ with client as (
     from client
     where c.user_id = $1 and c.client_id = $2 and c.client_id = client.client_id and c.version = $3 and c.state = 'authorized'
         and (c.refresh_generation > $4 or c.refresh_generation = $4 and c.refresh_hash <> $5)
-    returning c.user_id, c.client_id, c.grant_id, c.version, c.lapse_told
+    returning c.user_id, c.client_id, c.grant_id, c.version, c.lapse_told is not distinct from c.refresh_deadline as lapse_told
 ), fresh as materialized (
     select nextval('audit_log_id_seq') as entry_id, gen_random_uuid() as notice_id
 ), endpoint as materialized (
@@ -902,7 +900,7 @@ with client as (
         and (c.version = $4::bigint
             or is_ahead($4::bigint, $8::bigint, $9::timestamptz, $10::interval,
                 c.state, c.version, c.refresh_generation, c.authorized_at))
-    returning c.user_id, c.client_id, c.grant_id, c.version, c.lapse_told
+    returning c.user_id, c.client_id, c.grant_id, c.version, c.lapse_told is not distinct from c.refresh_deadline as lapse_told
 ), fresh as materialized (
     select nextval('audit_log_id_seq') as entry_id, gen_random_uuid() as notice_id
 ), endpoint as materialized (
@@ -971,7 +969,7 @@ with chosen as (
     set state = 'revoked', refresh_hash = null
     from chosen
     where c.user_id = chosen.user_id and c.client_id = chosen.client_id and c.state = 'authorized'
-    returning c.user_id, c.client_id, c.grant_id, c.version, c.lapse_told
+    returning c.user_id, c.client_id, c.grant_id, c.version, c.lapse_told is not distinct from c.refresh_deadline as lapse_told
 ), noticed as (
     insert into notices (recipient, kind, data)
     select revoked.user_id, 'connection_ended', jsonb_build_object('client_id', revoked.client_id, 'by', 'operator')
@@ -1073,14 +1071,14 @@ func (q *Queries) RotateRefreshToken(ctx context.Context, arg RotateRefreshToken
 const tellLapses = `-- name: TellLapses :execrows
 with chosen as (
     select c.user_id, c.client_id, c.refresh_deadline from connections c
-    where c.state = 'authorized' and not is_authorized(c.state, c.refresh_deadline) and not c.lapse_told and c.refresh_generation > 0
+    where c.state = 'authorized' and not is_authorized(c.state, c.refresh_deadline) and c.lapse_told is distinct from c.refresh_deadline and c.refresh_generation > 0
         and connection_state(c.state, c.refresh_deadline, $1::timestamptz) <> 'lapsed'
     limit $2
 ), lapsed as (
     update connections c
-    set lapse_told = true
+    set lapse_told = c.refresh_deadline
     from chosen
-    where c.user_id = chosen.user_id and c.client_id = chosen.client_id and not c.lapse_told
+    where c.user_id = chosen.user_id and c.client_id = chosen.client_id and c.lapse_told is distinct from c.refresh_deadline
         and c.state = 'authorized' and c.refresh_deadline = chosen.refresh_deadline
     returning c.user_id, c.client_id, c.grant_id, c.version, c.refresh_deadline
 ), notified as (

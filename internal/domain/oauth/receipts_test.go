@@ -74,6 +74,11 @@ func TestReceipts(t *testing.T) {
 		return nil
 	}
 	tell := func(t *testing.T, f *fixture, _ Tokens) error { return f.TellLapses(t.Context()) }
+	// A server of release 1.0.0 knows no receipts.
+	older := func(t *testing.T, f *fixture, _ Tokens) error {
+		f.db.Exec(t, "update connections set version = version + 1, authorized_at = connect_now(), refresh_deadline = connect_now() + interval '90 days'")
+		return nil
+	}
 	for name, test := range map[string]struct {
 		acts []act
 		want []string // after the first
@@ -102,6 +107,8 @@ func TestReceipts(t *testing.T) {
 		"lapsed, not told, disconnected":  {[]act{pass, disconnect, tell}, []string{"connection_ended partner"}},
 		"lapsed, allowed again, revoked":  {[]act{pass, tell, again, revokeAll}, []string{"connection_ended lapse", "connection_begun 2", "connection_ended operator"}},
 		"lapsed, allowed again, lapsed":   {[]act{pass, tell, again, pass, tell}, []string{"connection_ended lapse", "connection_begun 2", "connection_ended lapse"}},
+		"lapsed, by 1.0.0 again, revoked": {[]act{pass, tell, older, revokeAll}, []string{"connection_ended lapse", "connection_ended operator"}},
+		"lapsed, by 1.0.0 again, lapsed":  {[]act{pass, tell, older, pass, tell}, []string{"connection_ended lapse", "connection_ended lapse"}},
 		"lapsed for longer than a week":   {[]act{pass, func(_ *testing.T, f *fixture, _ Tokens) error { f.db.Clock.Advance(8 * 24 * time.Hour); return nil }, tell}, nil},
 		"ended by the user, then offered": {[]act{byUser, again}, []string{"connection_begun 3"}},
 	} {
@@ -169,7 +176,7 @@ func TestReceiptsAfterAWait(t *testing.T) {
 	const (
 		revoke = "update connections set state = 'revoked', refresh_hash = null"
 		end    = "update connections set state = 'disconnected', refresh_hash = null, version = version + 1"
-		lapse  = "update connections set lapse_told = true"
+		lapse  = "update connections set lapse_told = refresh_deadline"
 	)
 	exchange := func(f *fixture, code string, _ Tokens) error { _, err := f.exchange(t, code); return err }
 	offboard := func(f *fixture, _ string, _ Tokens) error {

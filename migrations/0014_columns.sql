@@ -49,8 +49,10 @@ alter table connections
     add column if not exists steps_read_at timestamptz,
     add column if not exists cycling_read_at timestamptz,
     add column if not exists rides_read_at timestamptz,
-    -- In which the user last allowed it, in words; empty: unknown.
+    -- In which the user last allowed it, in words; empty: unknown. It holds for browser_version, that of the connection then, and for the next one,
+    -- which the exchange makes: a server of 1.0.0 leaves both as they are.
     add column if not exists browser text not null default '',
+    add column if not exists browser_version bigint,
     -- The deadline of which the user was told that the connection has lapsed. Any other is news: a server of 1.0.0 renews refresh_deadline alone.
     add column if not exists lapse_told timestamptz;
 
@@ -105,7 +107,7 @@ alter table cycling_activities drop column if exists observed_at;
 alter table client_errors drop column if exists request_ids, drop column if exists grant_ids;
 alter table connections
     drop column if exists steps_read_at, drop column if exists cycling_read_at, drop column if exists rides_read_at,
-    drop column if exists browser, drop column if exists lapse_told;
+    drop column if exists browser, drop column if exists browser_version, drop column if exists lapse_told;
 alter table users drop column if exists language;
 alter table known_browsers drop column if exists first_signed_in_at;
 alter table code_emails drop column if exists log_key, drop column if exists browser;

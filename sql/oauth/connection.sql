@@ -12,13 +12,13 @@
 -- name: AddConnection :execrows
 -- The first consent of a user to a client inserts the row that all later acts change, as version 0. Of two concurrent ones, one does.
 insert into connections (user_id, client_id, grant_id, version, state, scopes, history_from, authorized_at,
-    refresh_generation, refresh_deadline, browser)
-values (@user_id, @client_id, @grant_id, 0, 'disconnected', @scopes, @history_from, connect_now(), 1, connect_now(), @browser)
+    refresh_generation, refresh_deadline, browser, browser_version)
+values (@user_id, @client_id, @grant_id, 0, 'disconnected', @scopes, @history_from, connect_now(), 1, connect_now(), @browser, 0)
 on conflict do nothing;
 
 -- name: NoteBrowser :exec
 -- In which the user has just allowed a connection that has a row.
-update connections set browser = @browser where user_id = @user_id and client_id = @client_id;
+update connections set browser = @browser, browser_version = version where user_id = @user_id and client_id = @client_id;
 
 -- name: AuthorizeConnection :one
 -- The code exchange (specification 3.1, 4.3). The code must name the current version, which the exchange raises by one. So the first

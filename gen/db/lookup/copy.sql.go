@@ -152,7 +152,8 @@ const copyConnections = `-- name: CopyConnections :many
 select row_to_json(r)::json
 from (
     select c.client_id, p.name as client_name, c.grant_id, c.version::text as connection_version,
-        connection_state(c.state, c.refresh_deadline) as state, scope_text(c.scopes) as scopes, c.history_from, c.authorized_at, c.browser,
+        connection_state(c.state, c.refresh_deadline) as state, scope_text(c.scopes) as scopes, c.history_from, c.authorized_at,
+        case when c.version <= c.browser_version + 1 then c.browser else '' end as browser,
         c.refresh_deadline, c.last_read_at, c.steps_read_at, c.cycling_read_at, c.rides_read_at, c.lapse_told is not distinct from c.refresh_deadline as lapse_told
     from connections c join clients p on p.client_id = c.client_id
     where c.user_id = $1

@@ -17,8 +17,8 @@ import (
 const addConnection = `-- name: AddConnection :execrows
 
 insert into connections (user_id, client_id, grant_id, version, state, scopes, history_from, authorized_at,
-    refresh_generation, refresh_deadline, browser)
-values ($1, $2, $3, 0, 'disconnected', $4, $5, connect_now(), 1, connect_now(), $6)
+    refresh_generation, refresh_deadline, browser, browser_version)
+values ($1, $2, $3, 0, 'disconnected', $4, $5, connect_now(), 1, connect_now(), $6, 0)
 on conflict do nothing
 `
 
@@ -431,7 +431,7 @@ func (q *Queries) ListTimezones(ctx context.Context, userIds []uuid.UUID) ([]Lis
 }
 
 const noteBrowser = `-- name: NoteBrowser :exec
-update connections set browser = $1 where user_id = $2 and client_id = $3
+update connections set browser = $1, browser_version = version where user_id = $2 and client_id = $3
 `
 
 type NoteBrowserParams struct {

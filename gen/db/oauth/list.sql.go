@@ -30,7 +30,8 @@ func (q *Queries) CountRequestsOfUser(ctx context.Context, userID uuid.UUID) (in
 const listConnections = `-- name: ListConnections :many
 select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version,
     connection_state(c.state, c.refresh_deadline)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at,
-    c.steps_read_at, c.cycling_read_at, c.rides_read_at, c.refresh_generation, c.refresh_deadline, c.browser, cl.status, cl.scopes as registered
+    c.steps_read_at, c.cycling_read_at, c.rides_read_at, c.refresh_generation, c.refresh_deadline,
+    (case when c.version <= c.browser_version + 1 then c.browser else '' end)::text as browser, cl.status, cl.scopes as registered
 from connections c
 join clients cl using (client_id)
 where (c.user_id, c.client_id) > ($1::uuid, $2::uuid) and c.version > 0
@@ -127,7 +128,8 @@ const listConnectionsOfUser = `-- name: ListConnectionsOfUser :many
 
 select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version,
     connection_state(c.state, c.refresh_deadline)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at,
-    c.steps_read_at, c.cycling_read_at, c.rides_read_at, c.refresh_generation, c.refresh_deadline, c.browser, cl.status, cl.scopes as registered
+    c.steps_read_at, c.cycling_read_at, c.rides_read_at, c.refresh_generation, c.refresh_deadline,
+    (case when c.version <= c.browser_version + 1 then c.browser else '' end)::text as browser, cl.status, cl.scopes as registered
 from connections c
 join clients cl using (client_id)
 where c.user_id = $1 and c.state <> 'disconnected'

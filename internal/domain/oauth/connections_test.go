@@ -275,3 +275,40 @@ func TestConnectionsAreWhole(t *testing.T) {
 		}
 	}
 }
+
+// TestBrowserOfAConnection is that of the consent that the connection has, and is unknown if a server of release 1.0.0 took the consent.
+func TestBrowserOfAConnection(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	allow := func(in string) {
+		t.Helper()
+		id, browser := f.consent(t, scope.All)
+		location, err := f.Allow(t.Context(), id, browser, in)
+		if err == nil {
+			_, err = f.exchange(t, parameter(t, location, "code"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	is := func(want string) {
+		t.Helper()
+		if list := f.ofUser(t); len(list) != 1 || list[0].Browser != want {
+			t.Errorf("the user's connections are %+v, want one of the browser %q", list, want)
+		}
+	}
+	const older = "update connections set version = version + 1, authorized_at = connect_now()"
+	allow("Firefox (Linux)")
+	is("Firefox (Linux)")
+	allow("Chrome (Windows)")
+	is("Chrome (Windows)")
+	f.db.Exec(t, older)
+	is("")
+	allow("Safari (macOS)")
+	is("Safari (macOS)")
+	if err := f.DisconnectUser(t.Context(), f.user, f.client.ID); err != nil {
+		t.Fatal(err)
+	}
+	f.db.Exec(t, older+", state = 'authorized', refresh_hash = sha256('')")
+	is("")
+}

@@ -15,6 +15,7 @@ import (
 	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/foundation/page"
+	"connect-svc/internal/foundation/postgres/migrate"
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/foundation/work"
 	"connect-svc/internal/testing/pgtest"
@@ -245,6 +246,23 @@ func TestActor(t *testing.T) {
 		"ada user.deleted", "ada client.offboarded", "ada connection.disconnected",
 	}
 	if diff := cmp.Diff(want, actions(list(t, audit.New(db.Pool, wait.Patient, 0), audit.Filter{}))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestScopesAfterADowngrade: a downgrade writes scopes as release 1.0.0 does, whose reconciliation reads no number.
+func TestScopesAfterADowngrade(t *testing.T) {
+	pgtest.NotOnCluster(t, "the test's clock is a function that a migration does not know")
+	t.Parallel()
+	db := pgtest.New(t)
+	db.Exec(t, `insert into audit_log (subject, user_id, actor, action, detail)
+		select $1, $1, 'user', action, detail::jsonb from (values ('connection.authorized', '{"scopes": 5}'),
+			('consent.allowed', '{"scopes": "cycling_daily:read"}'), ('connection.disconnected', '{}')) as entries (action, detail)`, uuid.New())
+	if _, err := migrate.Apply(t.Context(), db.URL, 15); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{`{"scopes": "daily_steps:read cycling_activities:read"}`, `{"scopes": "cycling_daily:read"}`, `{}`}
+	if diff := cmp.Diff(want, pgtest.Value[[]string](t, db, "select array_agg(detail::text order by id) from audit_log")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -113,7 +113,7 @@ func readCSV(file io.Reader, start []byte) func() (entry, error) {
 }
 
 func (e entry) event() (event Event, err error) {
-	event = Event{Actor: e.Actor, Action: e.Action, Detail: e.Detail}
+	event = Event{Actor: e.Actor, Action: e.Action, Detail: withNames(e.Detail)}
 	var at, user, client, version error
 	event.At, at = time.Parse(time.RFC3339, e.At)
 	if e.UserID != "" {

@@ -251,12 +251,12 @@ func newPart[R auditdb.ScanBackwardRow | auditdb.ScanForwardRow](rows []R, size 
 	return part
 }
 
-// withNames returns a detail with the names of scopes: entries of connections store them as a number, because most entries are such.
+// withNames returns a detail with the names of scopes: most entries store a number. until 1.3.0: files of 1.0.0 have it, on lines of its own.
 func withNames(detail json.RawMessage) json.RawMessage {
-	const before, after = `{"scopes": `, `}`
-	scopes, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimPrefix(string(detail), before), after), 10, 16)
+	number := strings.TrimPrefix(strings.Join(strings.Fields(string(detail)), ""), `{"scopes":`)
+	scopes, err := strconv.ParseInt(strings.TrimSuffix(number, "}"), 10, 16)
 	if err != nil {
 		return detail
 	}
-	return json.RawMessage(before + strconv.Quote(scope.Set(scopes).String()) + after)
+	return json.RawMessage(`{"scopes": ` + strconv.Quote(scope.Set(scopes).String()) + "}")
 }

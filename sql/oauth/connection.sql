@@ -445,11 +445,13 @@ select lapsed.user_id, 'connection_ended', jsonb_build_object('client_id', lapse
 -- name: RecordRead :one
 -- Records that the client read what the scopes grant, unless it is recorded that it did so in this hour (UTC) or later. It skips a row that
 -- another act has locked, and one of another version. The results are whether it is the client's first recorded read of the user's activity on
--- this day (UTC), and the first one of any client.
+-- this day (UTC), and the first one of any client, also if connections have ended since: the times of each dataset stay.
 with before as (
-    select c.user_id, c.client_id, (c.last_read_at >= date_trunc('day', @at::timestamptz, 'UTC')) is not true as first_of_client,
+    select c.user_id, c.client_id, (greatest(c.last_read_at, c.steps_read_at, c.cycling_read_at, c.rides_read_at)
+            >= date_trunc('day', @at::timestamptz, 'UTC')) is not true as first_of_client,
         not exists (select 1 from connections o
-            where o.user_id = @user_id and o.last_read_at >= date_trunc('day', @at::timestamptz, 'UTC')) as first_of_user
+            where o.user_id = @user_id and greatest(o.last_read_at, o.steps_read_at, o.cycling_read_at, o.rides_read_at)
+                >= date_trunc('day', @at::timestamptz, 'UTC')) as first_of_user
     from connections c
     where c.user_id = @user_id and c.client_id = @client_id and c.version = @version
         and ((c.last_read_at >= date_trunc('hour', @at::timestamptz, 'UTC')) is not true

@@ -448,9 +448,11 @@ func (q *Queries) NoteBrowser(ctx context.Context, arg NoteBrowserParams) error 
 
 const recordRead = `-- name: RecordRead :one
 with before as (
-    select c.user_id, c.client_id, (c.last_read_at >= date_trunc('day', $1::timestamptz, 'UTC')) is not true as first_of_client,
+    select c.user_id, c.client_id, (greatest(c.last_read_at, c.steps_read_at, c.cycling_read_at, c.rides_read_at)
+            >= date_trunc('day', $1::timestamptz, 'UTC')) is not true as first_of_client,
         not exists (select 1 from connections o
-            where o.user_id = $3 and o.last_read_at >= date_trunc('day', $1::timestamptz, 'UTC')) as first_of_user
+            where o.user_id = $3 and greatest(o.last_read_at, o.steps_read_at, o.cycling_read_at, o.rides_read_at)
+                >= date_trunc('day', $1::timestamptz, 'UTC')) as first_of_user
     from connections c
     where c.user_id = $3 and c.client_id = $4 and c.version = $5
         and ((c.last_read_at >= date_trunc('hour', $1::timestamptz, 'UTC')) is not true
@@ -488,7 +490,7 @@ type RecordReadRow struct {
 
 // Records that the client read what the scopes grant, unless it is recorded that it did so in this hour (UTC) or later. It skips a row that
 // another act has locked, and one of another version. The results are whether it is the client's first recorded read of the user's activity on
-// this day (UTC), and the first one of any client.
+// this day (UTC), and the first one of any client, also if connections have ended since: the times of each dataset stay.
 func (q *Queries) RecordRead(ctx context.Context, arg RecordReadParams) (RecordReadRow, error) {
 	row := q.db.QueryRow(ctx, recordRead,
 		arg.At,

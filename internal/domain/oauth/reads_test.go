@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"context"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -261,5 +262,51 @@ func TestFirstReadOfADay(t *testing.T) {
 	want = append(want, active{f.client.ID, 13, true})
 	if diff := cmp.Diff(want, told); diff != "" {
 		t.Errorf("first reads (-want +got):\n%s", diff)
+	}
+}
+
+// A user is active once a day with each client, and once in all, however often the connections end and begin anew on that day.
+func TestActiveUsersAreCountedOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	told, want := map[string]int{}, map[string]int{}
+	f.settings.Active = func(clientID uuid.UUID, at time.Time, first bool) {
+		told[clientID.String()+at.UTC().Format(" 02")]++
+		if first {
+			told["all"+at.UTC().Format(" 02")]++
+		}
+	}
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same in each run
+	users, clients, tokens := []uuid.UUID{f.user, f.newUser(t, "UTC")}, []client.Client{f.client, f.newClient(t)}, map[[2]int]Tokens{}
+	seen := map[string]bool{}
+	for range 150 {
+		pair := [2]int{random.IntN(2), random.IntN(2)}
+		f.user, f.client = users[pair[0]], clients[pair[1]]
+		_, connected := tokens[pair]
+		switch act := random.IntN(5); {
+		case !connected:
+			tokens[pair] = f.connect(t, scope.All)
+		case act == 0:
+			if err := f.DisconnectUser(t.Context(), f.user, f.client.ID); err != nil {
+				t.Fatal(err)
+			}
+			delete(tokens, pair)
+		case act == 1:
+			f.db.Clock.Advance(time.Duration(random.IntN(5)) * time.Hour)
+		default:
+			tokens[pair] = f.refresh(t, tokens[pair])
+			f.asks(t, tokens[pair], []scope.Set{scope.DailySteps, scope.CyclingDaily, scope.CyclingActivities}[random.IntN(3)])
+			f.Server.reads.Flush(t.Context())
+			for _, who := range []string{f.client.ID.String(), "all"} {
+				day := who + f.db.Now().UTC().Format(" 02")
+				if key := day + f.user.String(); !seen[key] {
+					seen[key] = true
+					want[day]++
+				}
+			}
+		}
+	}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("active users (-want +got):\n%s", diff)
 	}
 }

@@ -53,8 +53,8 @@ create function connection_end(action text, actor text, detail jsonb) returns te
     return case
         when action = 'connection.lapsed' then 'lapsed'
         when action = 'connection.revoked' and detail ->> 'reason' = 'refresh_token_replayed' then 'refresh_token_replayed'
-        when action = 'connection.revoked' and (detail -> 'all') is not null then 'operator_revoked'
-        when action = 'connection.revoked' then 'refresh_token_revoked'
+        when action = 'connection.revoked' and coalesce(detail ->> 'by', actor) = 'client' then 'refresh_token_revoked'
+        when action = 'connection.revoked' then 'operator_revoked'
         when action <> 'connection.disconnected' then null
         when detail ->> 'reason' in ('account_deleted', 'client_offboarded') then detail ->> 'reason'
         when coalesce(detail ->> 'by', actor) = 'user' then 'user_disconnected'

@@ -48,12 +48,12 @@ where minute >= @since and minute < @until
 group by client_id;
 
 -- name: CountActs :many
--- The acts on connections by client, act, who did it, and why.
-select client_id::uuid as client_id, action, actor, coalesce(detail ->> 'reason', '')::text as reason, count(*) as acts
+-- The authorizations of each client, and the ends of its connections by reason.
+select client_id::uuid as client_id, coalesce(connection_end(action, actor, detail), '')::text as ended, count(*) as acts
 from audit_log
 where action in ('connection.authorized', 'connection.revoked', 'connection.disconnected')
     and at >= @since and at < @until and client_id is not null
-group by 1, 2, 3, 4;
+group by 1, 2;
 
 -- name: CountStates :many
 -- The connections by state, and those that have lapsed since the last count: today or before.

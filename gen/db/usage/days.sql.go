@@ -150,11 +150,11 @@ func (q *Queries) ClientsInNeed(ctx context.Context, arg ClientsInNeedParams) ([
 }
 
 const countActs = `-- name: CountActs :many
-select client_id::uuid as client_id, action, actor, coalesce(detail ->> 'reason', '')::text as reason, count(*) as acts
+select client_id::uuid as client_id, coalesce(connection_end(action, actor, detail), '')::text as ended, count(*) as acts
 from audit_log
 where action in ('connection.authorized', 'connection.revoked', 'connection.disconnected')
     and at >= $1 and at < $2 and client_id is not null
-group by 1, 2, 3, 4
+group by 1, 2
 `
 
 type CountActsParams struct {
@@ -164,13 +164,11 @@ type CountActsParams struct {
 
 type CountActsRow struct {
 	ClientID uuid.UUID
-	Action   string
-	Actor    string
-	Reason   string
+	Ended    string
 	Acts     int64
 }
 
-// The acts on connections by client, act, who did it, and why.
+// The authorizations of each client, and the ends of its connections by reason.
 func (q *Queries) CountActs(ctx context.Context, arg CountActsParams) ([]CountActsRow, error) {
 	rows, err := q.db.Query(ctx, countActs, arg.Since, arg.Until)
 	if err != nil {
@@ -180,13 +178,7 @@ func (q *Queries) CountActs(ctx context.Context, arg CountActsParams) ([]CountAc
 	var items []CountActsRow
 	for rows.Next() {
 		var i CountActsRow
-		if err := rows.Scan(
-			&i.ClientID,
-			&i.Action,
-			&i.Actor,
-			&i.Reason,
-			&i.Acts,
-		); err != nil {
+		if err := rows.Scan(&i.ClientID, &i.Ended, &i.Acts); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -270,32 +270,18 @@ func (f *folding) countRequests(ctx context.Context) error {
 func (f *folding) countActs(ctx context.Context) error {
 	rows, err := f.queries.CountActs(ctx, usagedb.CountActsParams{Since: f.day, Until: f.day.Add(oneDay)})
 	for _, row := range rows {
-		*f.found.of(row.ClientID, f.day).countOf(row) += row.Acts
+		*f.found.of(row.ClientID, f.day).countOf(row.Ended) += row.Acts
 	}
 	return err
 }
 
-// countOf returns the field that counts acts of a kind.
-func (d *Day) countOf(acts usagedb.CountActsRow) *int64 {
-	switch revoked := acts.Action == "connection.revoked"; {
-	case acts.Action == "connection.authorized":
-		return &d.Authorized
-	case revoked && acts.Reason == "refresh_token_replayed":
-		return &d.Replayed
-	case revoked && acts.Actor == "client":
-		return &d.Revoked
-	case revoked:
-		return &d.RevokedByOperator
-	case acts.Reason == "account_deleted":
-		return &d.DisconnectedWithAccount
-	case acts.Reason == "client_offboarded":
-		return &d.DisconnectedWithClient
-	case acts.Actor == "client":
-		return &d.DisconnectedByClient
-	case acts.Actor == "user":
-		return &d.DisconnectedByUser
-	}
-	return &d.DisconnectedByOperator
+// countOf returns the field that counts ends for a reason (audit.Ends), or authorizations.
+func (d *Day) countOf(ended string) *int64 {
+	return map[string]*int64{
+		"": &d.Authorized, "refresh_token_revoked": &d.Revoked, "refresh_token_replayed": &d.Replayed, "operator_revoked": &d.RevokedByOperator,
+		"user_disconnected": &d.DisconnectedByUser, "client_disconnected": &d.DisconnectedByClient, "operator_disconnected": &d.DisconnectedByOperator,
+		"account_deleted": &d.DisconnectedWithAccount, "client_offboarded": &d.DisconnectedWithClient,
+	}[ended]
 }
 
 // countConnections counts the connections by state, and those that have lapsed since the last count. The count of states is a snapshot, but

@@ -143,6 +143,8 @@ func TestOperatorHearsWhatClientsDoNot(t *testing.T) {
 		{Action: "connection.authorized", Actor: "client", Version: 3, Scopes: scope.All},
 		{Action: "connection.disconnected", Actor: "operator", Version: 4},
 		{Action: "connection.authorized", Actor: "client", Version: 5, Scopes: scope.DailySteps},
+		{Action: "connection.revoked", Actor: "alice", Version: 5, Reason: "refresh_token_revoked"},
+		{Action: "connection.authorized", Actor: "client", Version: 6, Scopes: scope.DailySteps},
 	} {
 		act.UserID, act.ClientID, act.At, act.Until = f.user, f.client.ID, now.Add(time.Second), now.Add(time.Second)
 		if changed, err := Replay(t.Context(), f.pool, []Act{act}); err != nil || changed[act.Action] != 1 {
@@ -154,13 +156,17 @@ func TestOperatorHearsWhatClientsDoNot(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.operatorIsTold(t)
+	if got := pgtest.Value[string](t, f.db, "select reason from webhook_events where client_id = operator_id() and connection_version = 5 and reason is not null"); got != "operator_revoked" {
+		t.Errorf("what the operator has revoked ended by %s", got)
+	}
 	if diff := cmp.Diff([]string{
 		eventText(tokens.GrantID, 1, "client_disconnected"), eventText(tokens.GrantID, 3, "user_disconnected"),
+		eventText(tokens.GrantID, 5, "refresh_token_revoked"),
 	}, f.eventsOf(t, f.client.ID)); diff != "" {
 		t.Errorf("events of the client (-want +got):\n%s", diff)
 	}
 	if got := pgtest.Value[string](t, f.db, `select string_agg(scope_text(datasets)::text, '; ' order by connection_version)
-		from webhook_events where type = 'connection.authorized'`); got != "daily_steps:read; daily_steps:read cycling_daily:read cycling_activities:read; daily_steps:read" {
+		from webhook_events where type = 'connection.authorized'`); got != "daily_steps:read; daily_steps:read cycling_daily:read cycling_activities:read; daily_steps:read; daily_steps:read" {
 		t.Errorf("the scopes of the authorizations are %s", got)
 	}
 }

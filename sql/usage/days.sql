@@ -56,17 +56,18 @@ where action in ('connection.authorized', 'connection.revoked', 'connection.disc
 group by 1, 2;
 
 -- name: CountStates :many
--- The connections by state, and those that have lapsed since the last count: today or before.
+-- The connections by state, and those that have lapsed since the last count: today or before. A generation of 0 waits for its token (ReplayActs).
 select client_id,
     count(*) filter (where state = 'authorized') as authorized,
     count(*) filter (where state = 'lapsed') as lapsed,
     count(*) filter (where state = 'revoked') as revoked,
     count(*) filter (where state = 'disconnected') as disconnected,
-    count(*) filter (where state = 'lapsed' and state_before <> 'lapsed' and state_at_midnight <> 'lapsed') as lapsed_today,
-    count(*) filter (where state = 'lapsed' and state_before <> 'lapsed' and state_at_midnight = 'lapsed') as lapsed_earlier
+    count(*) filter (where lapses and state_at_midnight <> 'lapsed') as lapsed_today,
+    count(*) filter (where lapses and state_at_midnight = 'lapsed') as lapsed_earlier
 from (
-    select client_id, connection_state(state, refresh_deadline, @until) as state, connection_state(state, refresh_deadline, @since) as state_before,
-        connection_state(state, refresh_deadline, @today) as state_at_midnight
+    select client_id, connection_state(state, refresh_deadline, @until) as state,
+        connection_state(state, refresh_deadline, @until) = 'lapsed' and connection_state(state, refresh_deadline, @since) <> 'lapsed'
+            and refresh_generation > 0 as lapses, connection_state(state, refresh_deadline, @today) as state_at_midnight
     from connections
     where version > 0
 ) c
@@ -76,7 +77,8 @@ group by client_id;
 -- The connections that have lapsed before today and since the last count.
 select client_id, (refresh_deadline at time zone 'UTC')::date as day, count(*) as connections
 from connections
-where version > 0 and connection_state(state, refresh_deadline, @today) = 'lapsed' and connection_state(state, refresh_deadline, @since) <> 'lapsed'
+where refresh_generation > 0 and version > 0
+    and connection_state(state, refresh_deadline, @today) = 'lapsed' and connection_state(state, refresh_deadline, @since) <> 'lapsed'
 group by 1, 2;
 
 -- name: ListDay :many

@@ -195,11 +195,12 @@ select client_id,
     count(*) filter (where state = 'lapsed') as lapsed,
     count(*) filter (where state = 'revoked') as revoked,
     count(*) filter (where state = 'disconnected') as disconnected,
-    count(*) filter (where state = 'lapsed' and state_before <> 'lapsed' and state_at_midnight <> 'lapsed') as lapsed_today,
-    count(*) filter (where state = 'lapsed' and state_before <> 'lapsed' and state_at_midnight = 'lapsed') as lapsed_earlier
+    count(*) filter (where lapses and state_at_midnight <> 'lapsed') as lapsed_today,
+    count(*) filter (where lapses and state_at_midnight = 'lapsed') as lapsed_earlier
 from (
-    select client_id, connection_state(state, refresh_deadline, $1) as state, connection_state(state, refresh_deadline, $2) as state_before,
-        connection_state(state, refresh_deadline, $3) as state_at_midnight
+    select client_id, connection_state(state, refresh_deadline, $1) as state,
+        connection_state(state, refresh_deadline, $1) = 'lapsed' and connection_state(state, refresh_deadline, $2) <> 'lapsed'
+            and refresh_generation > 0 as lapses, connection_state(state, refresh_deadline, $3) as state_at_midnight
     from connections
     where version > 0
 ) c
@@ -222,7 +223,7 @@ type CountStatesRow struct {
 	LapsedEarlier int64
 }
 
-// The connections by state, and those that have lapsed since the last count: today or before.
+// The connections by state, and those that have lapsed since the last count: today or before. A generation of 0 waits for its token (ReplayActs).
 func (q *Queries) CountStates(ctx context.Context, arg CountStatesParams) ([]CountStatesRow, error) {
 	rows, err := q.db.Query(ctx, countStates, arg.Until, arg.Since, arg.Today)
 	if err != nil {
@@ -307,7 +308,8 @@ func (q *Queries) ListDay(ctx context.Context, day time.Time) ([]UsageDay, error
 const listLapses = `-- name: ListLapses :many
 select client_id, (refresh_deadline at time zone 'UTC')::date as day, count(*) as connections
 from connections
-where version > 0 and connection_state(state, refresh_deadline, $1) = 'lapsed' and connection_state(state, refresh_deadline, $2) <> 'lapsed'
+where refresh_generation > 0 and version > 0
+    and connection_state(state, refresh_deadline, $1) = 'lapsed' and connection_state(state, refresh_deadline, $2) <> 'lapsed'
 group by 1, 2
 `
 

@@ -303,6 +303,30 @@ func TestLapsesOfEarlierDays(t *testing.T) {
 	}
 }
 
+// A connection that was authorized again from the log after a restore waits for its refresh token: it has not lapsed.
+func TestReplayedConnectionsHaveNotLapsed(t *testing.T) {
+	t.Parallel()
+	u, db, _ := newUsage(t)
+	client := db.Client(t).ID
+	if err := u.Fold(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, after := range []time.Duration{time.Minute, oneDay} { // on its day, and on the day before the fold
+		db.Clock.Advance(after)
+		insertConnections(t, db, client, "lapsed")
+		db.Exec(t, "update connections set refresh_generation = 0") // as ReplayActs leaves it
+		db.Clock.Advance(after)
+		if err := u.Fold(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for key, day := range storedDays(t, db, client) {
+		if day.Lapsed != 0 {
+			t.Errorf("%v: %d have lapsed", key, day.Lapsed)
+		}
+	}
+}
+
 // After the clock was ahead, days become final in their turn again.
 func TestDaysAfterAClockAhead(t *testing.T) {
 	t.Parallel()

@@ -103,7 +103,7 @@ type Filter struct {
 	Actor    string
 	Action   string
 
-	Ends bool   // only ends of connections; with a client
+	Ends bool   // only ends of connections, Since and Until of the ends themselves; with a client
 	End  string // only ends for this reason, one of [Ends]
 
 	// Itself narrows a search to events of the client itself, without those of its connections.

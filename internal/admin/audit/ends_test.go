@@ -3,9 +3,12 @@ package audit_test
 import (
 	"context"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"connect-svc/internal/admin/audit"
@@ -91,5 +94,54 @@ func TestEnds(t *testing.T) {
 	}
 	if got := find(audit.Filter{ClientID: uuid.New(), Ends: true}); len(got) != 0 {
 		t.Errorf("of another client: %v", got)
+	}
+}
+
+// A lapse is entered some time after it, up to a week where no server ran. Times are those of the ends, and so each end is in the list of its
+// day, as it is in the figures of that day, whatever the size of the pages.
+func TestEndsOfADay(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	log := newLog(db.Pool)
+	partner := uuid.New()
+	day := time.Date(2026, 3, 10, 0, 0, 0, 0, time.UTC)
+	want, random := map[string]int{}, rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same in each run
+	for range 100 {
+		entered := day.Add(time.Duration(random.IntN(12*24*60)) * time.Minute)
+		ended, action, detail := entered, "connection.disconnected", "{}"
+		if random.IntN(2) == 0 {
+			ended = entered.Add(-time.Duration(random.IntN([]int{60, 7 * 24 * 60}[random.IntN(2)])) * time.Minute)
+			action, detail = "connection.lapsed", `{"lapsed_at": "`+ended.Format(time.RFC3339)+`"}`
+		}
+		db.Exec(t, `insert into audit_log (subject, user_id, client_id, actor, action, detail, connection_version, at)
+			select u, u, $1, 'system', $2, $3::jsonb, 2, $4 from gen_random_uuid() u`, partner, action, detail, entered)
+		want[ended.Format(time.DateOnly)+action]++
+	}
+	got := map[string]int{}
+	for n := -7; n < 12; n++ {
+		filter := audit.Filter{ClientID: partner, Ends: true, Since: day.AddDate(0, 0, n), Until: day.AddDate(0, 0, n+1)}
+		each := 0
+		if err := log.Each(t.Context(), filter, atOnce, func(_ context.Context, part []audit.Event) error { each += len(part); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		for after, pages := (page.Key{}), 0; pages == 0 || after != (page.Key{}); pages++ {
+			found, err := log.Search(t.Context(), filter, after, 1+random.IntN(4))
+			if err != nil || pages > 100 {
+				t.Fatalf("%d pages: %v", pages, err)
+			}
+			for _, e := range found.Events {
+				each--
+				if got[filter.Since.Format(time.DateOnly)+e.Action]++; e.EndedAt().UTC().Format(time.DateOnly) != filter.Since.Format(time.DateOnly) {
+					t.Errorf("an end at %v among those of %v", e.EndedAt(), filter.Since)
+				}
+			}
+			after = found.Next
+		}
+		if each != 0 {
+			t.Errorf("%v: the file has %d more than the list", filter.Since, each)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("ends by day (-want +got):\n%s", diff)
 	}
 }

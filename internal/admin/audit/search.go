@@ -140,7 +140,7 @@ func (f Filter) isOneKind() bool {
 			kinds++
 		}
 	}
-	if f.End != "" || f.Ends && f.UserID != uuid.Nil {
+	if f.End != "" || f.Ends && (f.UserID != uuid.Nil || !f.Since.IsZero() || !f.Until.IsZero()) {
 		kinds++
 	}
 	return kinds == 0 || kinds == 1 && (connected || f.hasRareActor() || f.hasRareAction())
@@ -164,10 +164,18 @@ func (direction order) begin(f Filter, start page.Key) page.Key {
 		return page.Key{At: f.Since}
 	case direction == newestFirst && start == (page.Key{}):
 		return direction.begin(f, start.OrNewest())
-	case direction == newestFirst && !f.Until.IsZero() && !start.At.Before(f.Until):
-		return page.Key{At: f.Until}
+	case direction == newestFirst && !f.Until.IsZero() && !start.At.Before(f.entered()):
+		return page.Key{At: f.entered()}
 	}
 	return start
+}
+
+// entered returns the instant before which all events before f.Until were entered. A lapse is entered within a week (oauth.Server.TellLapses).
+func (f Filter) entered() time.Time {
+	if f.Ends {
+		return f.Until.AddDate(0, 0, 8)
+	}
+	return f.Until
 }
 
 // end returns the instant at which no more events match.
@@ -193,10 +201,10 @@ func (l *Log) inOrder(ctx context.Context, direction order, act func(read func(F
 			params := newScan(filter, start, direction.end(filter), size)
 			if direction == oldestFirst {
 				rows, err := queries.ScanForward(ctx, auditdb.ScanForwardParams(params))
-				return newPart(rows, size), err
+				return newPart(rows, filter, size), err
 			}
 			rows, err := queries.ScanBackward(ctx, params)
-			return newPart(rows, size), err
+			return newPart(rows, filter, size), err
 		})
 	})
 }
@@ -233,7 +241,7 @@ func newScan(filter Filter, start page.Key, to time.Time, size int) auditdb.Scan
 }
 
 // newPart returns the matching events among the entries that were read, and where the next part begins.
-func newPart[R auditdb.ScanBackwardRow | auditdb.ScanForwardRow](rows []R, size int) (part Page) {
+func newPart[R auditdb.ScanBackwardRow | auditdb.ScanForwardRow](rows []R, filter Filter, size int) (part Page) {
 	for _, each := range rows {
 		row := auditdb.ScanBackwardRow(each)
 		event := Event{
@@ -241,7 +249,7 @@ func newPart[R auditdb.ScanBackwardRow | auditdb.ScanForwardRow](rows []R, size 
 			ClientID: postgres.Value(row.ClientID), ConnectionVersion: postgres.Value(row.ConnectionVersion),
 			End: row.Ended,
 		}
-		if row.Found {
+		if ended := event.EndedAt(); row.Found && (!filter.Ends || !ended.Before(filter.Since) && (filter.Until.IsZero() || ended.Before(filter.Until))) {
 			part.Events = append(part.Events, event)
 		}
 		if int(row.Place) == size {

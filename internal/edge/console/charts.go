@@ -247,7 +247,7 @@ type glance struct {
 func (say writer) glances(days []usage.Day) (list []glance) {
 	today := len(days) - 1
 	now := today
-	if days[now].NowAuthorized == 0 { // a day begins without a count
+	if days[now].Connections().Sum() == 0 { // a day begins without a count
 		now--
 	}
 	week := func(value func(usage.Day) int64, until int) (sum int64) {

@@ -142,6 +142,10 @@ func TestGlances(t *testing.T) {
 	if now := glances(); !strings.HasPrefix(now[0], "Active connections50 −50%; a week before 100 ") {
 		t.Errorf("today's count: %s", now[0])
 	}
+	f.DB.Exec(t, "update usage_days set metric = 'now_disconnected' where metric = 'now_authorized' and day = $1", start)
+	if now := glances(); !strings.HasPrefix(now[0], "Active connections0 −100%; a week before 100 ") {
+		t.Errorf("all have ended today: %s", now[0])
+	}
 	for _, item := range v.Get(Path).Find(".glances a").EachIter() {
 		if list := v.Get(item.AttrOr("href", "")); list.StatusCode != http.StatusOK {
 			t.Errorf("%s leads to status %d", item.Text(), list.StatusCode)

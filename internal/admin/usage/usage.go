@@ -171,8 +171,8 @@ func (u *Usage) Waiting() (rows int, dropped uint64) {
 // have of deleted users. Any server may call it at any time.
 func (u *Usage) Sweep(ctx context.Context, before time.Time) error {
 	kept := before.Add(-retention)
-	_, counts := u.queries.SweepUsage(ctx, kept.Add(-time.Hour)) // from the beginning of the hour
-	_, charged := u.queries.SweepCharged(ctx, kept)
+	_, counts := u.queries.SweepUsage(ctx, kept.Add(-time.Hour)) // a report begins with a whole hour
+	_, charged := u.queries.SweepCharged(ctx, kept.Add(-time.Hour))
 	_, refused := u.queries.SweepClientErrors(ctx, kept)
 	_, counted := u.queries.SweepClientErrorCounts(ctx, kept.UTC())
 	_, days := u.queries.SweepDays(ctx, before.UTC().AddDate(0, 0, -daysKept))

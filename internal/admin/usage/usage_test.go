@@ -235,6 +235,23 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// The first hour of the longest report is whole, although its beginning is older than what is kept.
+func TestSweepLeavesWholeHours(t *testing.T) {
+	t.Parallel()
+	u, db, _ := newUsage(t)
+	client := db.Client(t)
+	u.Count(Request{ClientID: client.ID, Operation: "readDailyActivity", Status: 200, Charged: true})
+	u.rows.Flush(t.Context())
+	db.Clock.Advance(retention + 20*time.Minute)
+	if err := u.Sweep(t.Context(), db.Now()); err != nil {
+		t.Fatal(err)
+	}
+	report, err := u.Of(t.Context(), client.ID, db.Now().Add(-retention))
+	if err != nil || report.Hours[0].Requests != 1 || report.Hours[0].BusiestMinute != 1 || report.Charged != 1 {
+		t.Errorf("%+v, %d charged of %d: %v", report.Hours[0], report.Charged, report.Total.Requests, err)
+	}
+}
+
 // insertConnections gives a client as many connections as there are states.
 func insertConnections(t *testing.T, db *pgtest.DB, client uuid.UUID, states ...string) {
 	t.Helper()

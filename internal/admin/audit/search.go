@@ -157,25 +157,22 @@ const (
 // endOfTime is after every event.
 var endOfTime = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
-// begin returns the key after which events can match, for a page that begins after from. Ids begin with 1.
+// begin returns the key after which events can match, for a page that begins after from. Ids begin with 1. A lapse is entered within a week
+// (oauth.Server.TellLapses).
 func (direction order) begin(f Filter, start page.Key) page.Key {
+	entered := f.Until
+	if f.Ends {
+		entered = f.Until.AddDate(0, 0, 8)
+	}
 	switch {
 	case direction == oldestFirst && start.At.Before(f.Since):
 		return page.Key{At: f.Since}
 	case direction == newestFirst && start == (page.Key{}):
 		return direction.begin(f, start.OrNewest())
-	case direction == newestFirst && !f.Until.IsZero() && !start.At.Before(f.entered()):
-		return page.Key{At: f.entered()}
+	case direction == newestFirst && !f.Until.IsZero() && !start.At.Before(entered):
+		return page.Key{At: entered}
 	}
 	return start
-}
-
-// entered returns the instant before which all events before f.Until were entered. A lapse is entered within a week (oauth.Server.TellLapses).
-func (f Filter) entered() time.Time {
-	if f.Ends {
-		return f.Until.AddDate(0, 0, 8)
-	}
-	return f.Until
 }
 
 // end returns the instant at which no more events match.

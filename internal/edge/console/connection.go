@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"html/template"
@@ -137,13 +138,13 @@ func (c *console) endOf(ctx context.Context, life oauth.Connection, latest []mom
 	return c.lastOf(ctx, audit.Filter{UserID: life.UserID, ClientID: life.Partner.ClientID, Action: action})
 }
 
-// lastOf returns the newest entry that matches a filter, or nil if one page of the search finds none.
+// lastOf returns the newest entry that matches a filter, as it was acted, or nil if one page of the search finds none.
 func (c *console) lastOf(ctx context.Context, filter audit.Filter) (*audit.Event, error) {
 	entries, err := c.Audit.Search(ctx, filter, page.Key{}, 1)
 	if err != nil || len(entries.Events) == 0 {
 		return nil, err
 	}
-	return &entries.Events[0], nil
+	return new(asActed(entries.Events[0])), nil
 }
 
 // reasonOf returns why a connection was revoked.
@@ -151,10 +152,10 @@ func reasonOf(event audit.Event) string {
 	if detailOf(event).Reason == "refresh_token_replayed" {
 		return "replayed"
 	}
-	if detailOf(event).All {
-		return "by_operator"
+	if event.Actor == "client" {
+		return "by_partner"
 	}
-	return "by_partner"
+	return "by_operator"
 }
 
 // endedBy returns who or what disconnected a connection.
@@ -175,13 +176,19 @@ func endedBy(event audit.Event) string {
 // detail is the detail of an audit entry about a connection.
 type detail struct {
 	Reason string `json:"reason"`
-	All    bool   `json:"all"` // with all others of the partner
+	By     string `json:"by"` // who acted, of an entry that was replayed after a restore
 	Scopes string `json:"scopes"`
 }
 
 func detailOf(event audit.Event) (d detail) {
 	_ = json.Unmarshal(event.Detail, &d) // missing fields stay empty
 	return d
+}
+
+// asActed returns an event with the actor of the act, whoever has replayed it.
+func asActed(event audit.Event) audit.Event {
+	event.Actor = cmp.Or(detailOf(event).By, event.Actor)
+	return event
 }
 
 // isolated returns a name whose text direction does not affect the text around it.
@@ -307,6 +314,7 @@ func fold(all []moment) (entries []moment) {
 
 // newDeed returns an audit entry about a connection with its text.
 func newDeed(event audit.Event) *deed {
+	event = asActed(event)
 	d := &deed{Event: event, Scopes: detailOf(event).Scopes}
 	did := func(text, tone string) { d.Text, d.Tone = "console.did."+text, tone }
 	switch event.Action {

@@ -15,6 +15,7 @@ import (
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/foundation/scope"
+	"connect-svc/internal/foundation/work"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -308,6 +309,22 @@ func TestWhyAConnectionStopped(t *testing.T) {
 		must(t, err)
 		return next
 	}
+	replayed := func(action string, version int64, by string) act { // after a restore
+		return func(t *testing.T, f *fixture, partner pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
+			t.Helper()
+			lost := oauth.Act{
+				UserID: f.User.ID, ClientID: partner.ID, Version: version, Action: action, Actor: by, At: f.DB.Now(), Until: f.DB.Now().Add(time.Minute),
+			}
+			if action == "connection.revoked" {
+				lost.Reason = "refresh_token_revoked"
+			}
+			changed, err := oauth.Replay(work.WithActor(t.Context(), "grace"), f.DB.Pool, []oauth.Act{lost})
+			if must(t, err); changed[action] != 1 {
+				t.Errorf("replayed: %v", changed)
+			}
+			return tokens
+		}
+	}
 	for name, test := range map[string]struct {
 		acts []act
 		says []string
@@ -349,6 +366,15 @@ func TestWhyAConnectionStopped(t *testing.T) {
 			must(t, f.config.OAuth.DisconnectByOperator(t.Context(), f.User.ID, partner.ID))
 			return tokens
 		}}, []string{"The operator disconnected <Ride> Club at 2026-03-10 12:34"}},
+		"the user disconnects, replayed": {[]act{replayed("connection.disconnected", 2, "user")}, []string{
+			"The user disconnected <Ride> Club at 2026-03-10 12:34", "The user disconnected", "Webhook connection.revoked: user_disconnected"}},
+		"the partner disconnects, replayed": {[]act{replayed("connection.disconnected", 2, "client")}, []string{"Club disconnected at 2026-03-10 12:34"}},
+		"ada disconnects, replayed": {[]act{replayed("connection.disconnected", 2, "ada")}, []string{
+			"The operator ada disconnected <Ride> Club at 2026-03-10 12:34", "The operator ada disconnected"}},
+		"the partner revokes, replayed": {[]act{replayed("connection.revoked", 1, "client")}, []string{
+			"Club revoked it at 2026-03-10 12:34", "Club revoked version 1"}},
+		"ada revokes, replayed": {[]act{replayed("connection.revoked", 1, "ada")}, []string{
+			"ada revoked all tokens of <Ride> Club at 2026-03-10 12:34", "ada revoked all tokens of <Ride> Club: version 1 was revoked"}},
 		"the partner is disabled": {[]act{func(t *testing.T, f *fixture, partner pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
 			must(t, f.config.Clients.Disable(t.Context(), partner.ID))
 			return tokens

@@ -768,18 +768,14 @@ with given as (
 ), before as (
     select c.user_id, c.client_id, c.grant_id, c.state as former_state, c.version as former_version, given.version, given.action,
         given.actor, given.reason, given.acted_at, given.action = 'connection.authorized' as begins,
-        case
-            when given.action = 'connection.authorized' then 'authorized'
+        case when given.action = 'connection.authorized' then 'authorized'
             -- The consent of a revoked connection remains, if no disconnect can have been lost.
             when given.action = 'connection.revoked' and c.state <> 'disconnected' and given.version <= c.version + 1 then 'revoked'
             else 'disconnected'
         end as state,
         case when given.action = 'connection.authorized' then given.scopes else c.scopes end as scopes,
-        case
-            when given.action = 'connection.authorized' and (c.state = 'disconnected' or given.version > c.version + 1)
-                then given.day
-            else c.history_from
-        end as history_from
+        case when given.action = 'connection.authorized' and (c.state = 'disconnected' or given.version > c.version + 1) then given.day
+            else c.history_from end as history_from
     from given
     join connections c on c.user_id = given.user_id and c.client_id = given.client_id
     join users u on u.user_id = c.user_id
@@ -787,8 +783,7 @@ with given as (
         then c.version < given.version and not exists (select 1 from audit_log a
             where a.subject = c.user_id and a.client_id = c.client_id and a.at > given.acted_at
                 and a.action in ('connection.authorized', 'connection.revoked', 'connection.disconnected'))
-        else (c.version < given.version or c.version = given.version and c.state = 'authorized') and c.authorized_at < given.authorized_before
-        end
+        else (c.version < given.version or c.version = given.version and c.state = 'authorized') and c.authorized_at < given.authorized_before end
 ), replayed as (
     update connections c
     set version = before.version,
@@ -903,6 +898,11 @@ with client as (
             or is_ahead($4::bigint, $8::bigint, $9::timestamptz, $10::interval,
                 c.state, c.version, c.refresh_generation, c.authorized_at))
     returning c.user_id, c.client_id, c.grant_id, c.version, c.lapse_told is not distinct from c.refresh_deadline as lapse_told
+), passed as ( -- a lost version of what has ended here, which ReplayActs would begin
+    update connections c
+    set version = $4
+    from client
+    where c.user_id = $7 and c.client_id = $1 and c.state <> 'authorized' and c.client_id = client.client_id and c.version < $4::bigint
 ), fresh as materialized (
     select nextval('audit_log_id_seq') as entry_id, gen_random_uuid() as notice_id
 ), endpoint as materialized (

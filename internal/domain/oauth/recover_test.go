@@ -228,6 +228,42 @@ func TestRevokeLostVersion(t *testing.T) {
 	}
 }
 
+// A lost version that its partner revokes stays ended, also if the audit log that has its authorization is replayed later.
+func TestRevokeLostVersionOfWhatHadEnded(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*fixture, Tokens){
+		"revoked":      func(f *fixture, old Tokens) { f.revoke(t, old.RefreshToken) },
+		"disconnected": func(f *fixture, old Tokens) { f.disconnect(t, old) },
+	} {
+		f := newFixture(t)
+		old := f.connect(t, scope.All)
+		end(f, old)
+		restore := f.backup(t)
+		f.db.Clock.Advance(time.Hour)
+		act := Act{UserID: f.user, ClientID: f.client.ID, Action: "connection.authorized", Actor: "client", Scopes: scope.All, At: f.db.Now()}
+		act.Until = act.At
+		lost := f.refresh(t, f.connect(t, scope.All))
+		act.Version = lost.ConnectionVersion
+		restore()
+		f.db.Exec(t, "delete from audit_log where at >= $1", act.At)
+		f.db.Clock.Advance(time.Minute)
+		before := f.audited(t)
+		f.revoke(t, lost.RefreshToken)
+		f.revoke(t, old.RefreshToken)
+		if log := f.audited(t); !slices.Equal(log, before) {
+			t.Errorf("%s: the audit log has %q more", name, log[len(before):])
+		}
+		if changed, err := Replay(t.Context(), f.pool, []Act{act}); err != nil || len(changed) != 0 {
+			t.Errorf("%s: replayed %v, %v", name, changed, err)
+		}
+		f.noGrant(t, lost)
+		f.dead(t, lost)
+		if again := f.connect(t, scope.All); again.ConnectionVersion != lost.ConnectionVersion+1 {
+			t.Errorf("%s: a new authorization has version %d", name, again.ConnectionVersion)
+		}
+	}
+}
+
 // A recovery needs all that a refresh needs, and a refused one changes nothing.
 func TestRefusedRecoveries(t *testing.T) {
 	t.Parallel()

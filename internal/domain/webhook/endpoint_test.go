@@ -287,3 +287,27 @@ func TestSecretReplacedAtOnce(t *testing.T) {
 		t.Errorf("an unknown client: %v", err)
 	}
 }
+
+// After the database has adopted a new keyset, which opens no former secret, a replaced secret signs alone and at once.
+func TestRotateSecretOfAnotherKeyset(t *testing.T) {
+	t.Parallel()
+	before := newWorld(t)
+	r := receive(t, nil)
+	client := before.client(t, r)
+	w := newWorldOn(t, before.db, credential.NewTestKeyring())
+	if _, err := w.SendSample(t.Context(), client.ID, ConnectionRevoked); !errors.Is(err, errNoSecret) {
+		t.Errorf("a sample with a secret that cannot be opened: %v", err)
+	}
+	secret, err := w.RotateSecret(t.Context(), client.ID, SecretOverlap, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.secret = secret
+	if attempt, err := w.SendSample(t.Context(), client.ID, ConnectionRevoked); err != nil || !attempt.Success() {
+		t.Errorf("a sample with the new secret: %+v, %v", attempt, err)
+	}
+	id := w.revoked(t, client)
+	if w.attemptNow(t, id); w.event(t, id).State != Delivered {
+		t.Errorf("an event is %s", w.event(t, id).State)
+	}
+}

@@ -238,14 +238,14 @@ func (w *Webhooks) newSecret() (secret, sealed string, err error) {
 
 var errNoSecret = errors.New("the signing secret cannot be opened with this keyset")
 
-// sign returns the value of webhook-signature: one signature for each sealed secret that is not empty.
+// sign returns the value of webhook-signature: a signature of the first sealed secret, and one of each other that can be opened.
 func (w *Webhooks) sign(messageID string, at time.Time, body []byte, sealed ...string) (string, error) {
 	var signatures []string
 	for _, secret := range sealed {
-		if secret == "" {
-			continue
-		}
 		key, err := w.keys.Open(credential.WebhookSecret, secret)
+		if err != nil && len(signatures) > 0 {
+			continue // there is no former secret, or it is of the keyset before the one that the database has adopted
+		}
 		if err != nil {
 			return "", fmt.Errorf("%w: %w", errNoSecret, err)
 		}

@@ -139,6 +139,7 @@ func TestRotateEverything(t *testing.T) {
 	before := connect(partner)
 	hook := []string{"client", "webhook", "set", partner.ID.String(), "https://partner.example/webhooks"}
 	oldHook := succeedJSON[operatorapi.WebhookWithSecret](t, env, "", hook...).WebhookSecret
+	succeed(t, env, "", "client", "webhook", "set", "operator", "https://app.example/connections")
 
 	var cmd *exec.Cmd
 	var s *service
@@ -211,6 +212,13 @@ func TestRotateEverything(t *testing.T) {
 	}
 	if secrets.WebhookSecret == nil || *secrets.WebhookSecret == *oldHook {
 		t.Error("the webhook has no new secret")
+	}
+	keys, err := credential.LoadKeyring(keyset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := keys.Open(credential.WebhookSecret, pgtest.Value[string](t, db, "select secret from webhook_endpoints where client_id = operator_id()")); err != nil {
+		t.Errorf("the secret of the webhook of the operator's app: %v", err)
 	}
 	after := connect(partner).RefreshToken
 	if status, body, _ := refreshed(t, s.public, partner, &after); status != http.StatusOK {

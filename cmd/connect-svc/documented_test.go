@@ -36,6 +36,7 @@ var elsewhere = map[string]string{
 	"connect-svc keys create --out /etc/connect-svc/leaked.json": "TestRotateEverything",
 	"connect-svc keys adopt /etc/":                               "TestRotateEverything",
 	"mv /etc/connect-svc/leaked.json":                            "TestRotateEverything",
+	"connect-svc client webhook rotate-secret operator":          "TestRotateEverything",
 	"psql postgres://localhost/connect ":                         "TestRotateEverything",
 	"fallocate ":                                                 "TestFullDisk",
 	"rm /var/lib/postgresql/room":                                "TestFullDisk",

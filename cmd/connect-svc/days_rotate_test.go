@@ -140,6 +140,7 @@ func TestRotateEverything(t *testing.T) {
 	hook := []string{"client", "webhook", "set", partner.ID.String(), "https://partner.example/webhooks"}
 	oldHook := succeedJSON[operatorapi.WebhookWithSecret](t, env, "", hook...).WebhookSecret
 	succeed(t, env, "", "client", "webhook", "set", "operator", "https://app.example/connections")
+	succeed(t, env, "", "client", "portal-link", partner.ID.String(), "--name", "kim")
 
 	var cmd *exec.Cmd
 	var s *service
@@ -192,6 +193,8 @@ func TestRotateEverything(t *testing.T) {
 			stop()
 		case line == "systemctl start connect-svc":
 			start()
+		case strings.HasPrefix(line, "connect-svc client portal-sessions "):
+			bashDone(t, env, strings.Replace(line, "ID", partner.ID.String(), 1))
 		case line == "connect-svc client resume ID --yes":
 			secrets = succeedJSON[operatorapi.ResumedClient](t, env, "", "client", "resume", partner.ID.String(), "--yes")
 		default:
@@ -219,6 +222,9 @@ func TestRotateEverything(t *testing.T) {
 	}
 	if _, err := keys.Open(credential.WebhookSecret, pgtest.Value[string](t, db, "select secret from webhook_endpoints where client_id = operator_id()")); err != nil {
 		t.Errorf("the secret of the webhook of the operator's app: %v", err)
+	}
+	if n := pgtest.Value[int](t, db, "select count(*) from portal_sessions"); n != 0 {
+		t.Errorf("%d former links to the partner's pages work, which replace its secrets", n)
 	}
 	after := connect(partner).RefreshToken
 	if status, body, _ := refreshed(t, s.public, partner, &after); status != http.StatusOK {

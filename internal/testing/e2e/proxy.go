@@ -85,7 +85,7 @@ func startProxy(t *testing.T, program string, args func(port string) []string) (
 func StartHAProxy(t *testing.T, p Proxied) string {
 	t.Helper()
 	return startProxy(t, "haproxy", func(port string) []string {
-		replace := []string{"bind :443", "bind 127.0.0.1:" + port, "/etc/haproxy", p.Dir, "check port 9091", "check"}
+		replace := []string{"bind :443", "bind 127.0.0.1:" + port, "/etc/haproxy", p.Dir, "abns@connect", "abns@connect-" + port, "check port 9091", "check"}
 		for n, listen := range p.Listen {
 			_, ready, _ := net.SplitHostPort(p.Ready[n])
 			replace = append(replace, fmt.Sprintf("10.0.0.1%d:8443", n+1), listen+" port "+ready)

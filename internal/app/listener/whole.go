@@ -38,24 +38,22 @@ func (c *connections) bound(limits work.Limits, next http.Handler) http.Handler 
 		}
 		control := http.NewResponseController(w)
 		q := &waiter{of: b, stop: func() { _ = control.SetReadDeadline(time.Unix(1, 0)) }}
-		body := &receivedBody{ReadCloser: r.Body, ended: r.ContentLength == 0}
+		body := &receivedBody{r.Body, map[bool]error{true: io.EOF}[r.ContentLength == 0]}
 		// net/http resets what is left of a stream of HTTP/2. In HTTP/1 it reads it.
-		defer func() { c.end(q, body.ended || r.ProtoMajor > 1) }()
-		if !body.ended {
+		defer func() { c.end(q, body.ended != nil || r.ProtoMajor > 1) }()
+		if body.ended == nil {
 			_ = control.SetReadDeadline(time.Now().Add(limits.Head)) // before something may stop it
 		}
-		late := false
 		var received bytes.Buffer
 		defer func() { received = bytes.Buffer{} }() // the timers of net/http keep the request for a while
-		if c.begin(q, !body.ended, r.ProtoMajor > 1) && !body.ended {
-			_, err := io.CopyN(&received, body, wholeBody)
-			late = errors.Is(err, os.ErrDeadlineExceeded)
+		if c.begin(q, body.ended == nil, r.ProtoMajor > 1) && body.ended == nil {
+			_, _ = io.CopyN(&received, body, wholeBody)
 			r.Body = struct {
 				io.Reader
 				io.Closer
 			}{io.MultiReader(&received, body), body}
 		}
-		works, open := c.work(q, !late)
+		works, open := c.work(q, !errors.Is(body.ended, os.ErrDeadlineExceeded))
 		if !open {
 			panic(http.ErrAbortHandler)
 		}
@@ -64,7 +62,7 @@ func (c *connections) bound(limits work.Limits, next http.Handler) http.Handler 
 			_ = control.SetWriteDeadline(time.Now().Add(limits.Head)) // a caller that does not read the refusal holds memory without a place
 			r = r.WithContext(WithoutPlace(r.Context()))
 		case r.ContentLength == 0: // there was no deadline
-		case body.ended:
+		case body.ended != nil:
 			_ = control.SetReadDeadline(time.Time{}) // net/http takes a late deadline for a caller that has left
 		default:
 			_ = control.SetReadDeadline(time.Now().Add(limits.Request))
@@ -73,15 +71,16 @@ func (c *connections) bound(limits work.Limits, next http.Handler) http.Handler 
 	})
 }
 
-// receivedBody knows whether it has been read to its end, or to an error.
+// receivedBody knows how it ended. net/http tells only one read that a body broke off, and the next that it is whole.
 type receivedBody struct {
 	io.ReadCloser
-	ended bool
+	ended error // nil: it may have more
 }
 
 // Read implements [io.Reader].
-func (b *receivedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	b.ended = b.ended || err != nil
-	return n, err
+func (b *receivedBody) Read(p []byte) (n int, err error) {
+	if b.ended == nil {
+		n, b.ended = b.ReadCloser.Read(p)
+	}
+	return n, b.ended
 }

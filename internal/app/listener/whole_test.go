@@ -89,6 +89,34 @@ func TestWholeRequests(t *testing.T) {
 	}
 }
 
+// The handler of a request whose body ends before its length is told so, at each read.
+func TestBodyThatBreaksOff(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	pair := edgetest.Certificate(t, "connect.example.com", now.Add(-time.Hour), now.Add(time.Hour))
+	synctest.Test(t, func(t *testing.T) {
+		s, dial := openPipes(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			content, err := io.ReadAll(r.Body)
+			_, again := io.ReadAll(r.Body)
+			_, _ = fmt.Fprintf(w, "%s, %v, %v", content, err, again)
+		}), pair, now)
+		conn := tls.Client(dial(), &tls.Config{InsecureSkipVerify: true})
+		_, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nabc")
+		if err == nil {
+			err = conn.CloseWrite()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, _ := io.ReadAll(conn)
+		if want := "abc, unexpected EOF, unexpected EOF"; !strings.HasSuffix(string(answer), want) {
+			t.Errorf("the handler has %q, want %q", answer, want)
+		}
+		_ = conn.Close()
+		s.Drain(t.Context())
+	})
+}
+
 // ask2 sends a request in HTTP/2. A deaf one leaves no room for the body of the answer.
 func ask2(t *testing.T, conn net.Conn, length int, deaf bool, send func(write func(string))) string {
 	t.Helper()

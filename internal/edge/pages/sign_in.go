@@ -190,18 +190,18 @@ func (p *pages) askCode(w http.ResponseWriter, r *http.Request, s signIn) error 
 	if err != nil {
 		return err
 	}
-	v := s.view
+	v, next := s.view, time.Time{}
 	v.Email, v.AttemptsLeft, v.NoCodes, v.Left = typed.Email, typed.AttemptsLeft, typed.NoCodes, typed.Left
 	if typed.Mail == account.MailWaiting {
 		p.form(w, r, http.StatusOK, "sending", v)
 		return nil
 	}
-	if _, v.Wait, err = p.Accounts.NextCode(r.Context(), account.CodeRequest{
+	if next, v.Wait, err = p.Accounts.NextCode(r.Context(), account.CodeRequest{
 		Email: typed.Email, Network: p.TrustedProxies.Address(r), Known: knownKeys(r),
 	}); err != nil {
 		return err
 	}
-	v.Restart = !s.until.IsZero() && v.Wait > time.Until(s.until)
+	v.Restart = !s.until.IsZero() && next.After(s.until) // both by the database's clock
 	if typed.Mail == account.MailFailed {
 		p.form(w, r, http.StatusOK, "unavailable", v)
 		return nil

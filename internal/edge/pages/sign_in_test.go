@@ -2,6 +2,7 @@ package pages
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -365,6 +366,29 @@ func TestNextCode(t *testing.T) {
 	f.DB.Exec(t, "update sign_in_limits set asked_at = array(select now_is - n * interval '2 hours' from connect_now() as now_is, generate_series(0, 7) as n)")
 	if got := says(); !regexp.MustCompile(`^You can ask for another email in \d+ hours\. Then start again at the company that sent you here\.$`).MatchString(got) {
 		t.Errorf("with none left for a day: %q", got)
+	}
+}
+
+// TestNextCodeByTheDatabasesClock: whether a request ends before another code may be asked for does not depend on the server's clock. That of
+// a sandbox is moved.
+func TestNextCodeByTheDatabasesClock(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, account.Settings{CodesPerEmail: 2})
+	for _, year := range []int{2020, 2040} {
+		f.DB.SetTime(time.Date(year, 5, 1, 12, 0, 0, 0, time.UTC))
+		for minutes, want := range map[time.Duration]string{
+			0: `^You can ask for another email in (59|60) minutes\. Then start again at the company that sent you here\.$`, 55: `^You can ask for another email in [45] minutes\.$`,
+		} {
+			user := f.newUser(t, fmt.Sprintf("user-%d-%d@example.com", year, minutes))
+			v := f.visitor(t)
+			v.ask(v.open(scope.All), user.Email)
+			f.DB.Clock.Advance(minutes * time.Minute)
+			base := v.open(scope.All)
+			v.ask(base, user.Email)
+			if got := v.Get(base + "/code").Find(".next").Text(); !regexp.MustCompile(want).MatchString(got) {
+				t.Errorf("in %d, %d minutes after the first code: %q, want %s", year, minutes, got, want)
+			}
+		}
 	}
 }
 

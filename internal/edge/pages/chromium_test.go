@@ -142,7 +142,8 @@ func TestChromiumAllow_4_2(t *testing.T) {
 	s.WaitTitle("You’ve already decided · Activity Connect")
 }
 
-// A partner opens the consent in a window of its page. That window stays the page's, so the callback can tell the page that it is done.
+// A partner opens the consent in a window of its page. That window stays the page's, also when the user chooses a language, so the callback
+// can tell the page that it is done.
 func TestChromiumPopup(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t)
@@ -150,6 +151,11 @@ func TestChromiumPopup(t *testing.T) {
 	page := s.Tab
 	s.Tab = page.Popup(chromedp.Evaluate[chromedp.Void]("void (window.popup = open(document.querySelector('a').href))"))
 	s.Do(chromedp.WaitReady(emailField))
+	s.Submit(chromedp.Click(chromedp.CSS("footer summary")), chromedp.Click(chromedp.CSS("button[lang=en-US]")))
+	var isOpened bool
+	if s.Evaluate("window.opener !== null", &isOpened); !isOpened {
+		t.Fatal("the window is the partner's no more once a language was chosen")
+	}
 	s.signIn(t)
 	s.Submit(chromedp.Click(allowButton))
 	if code := s.isBack(t, "code"); code == "" {

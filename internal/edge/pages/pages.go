@@ -105,7 +105,7 @@ func New(config Config) (http.Handler, error) {
 	router.Get("/.well-known/security.txt", p.page(p.security))
 	router.Get("/static/{name}", p.page(p.site.ServeFile))
 	router.Get("/static/partners/{client}/{logo}", p.page(p.logo))
-	// Partners open the pages of an authorization in a window of their page, which they could not reach any more with our usual policy.
+	// Partners open the pages of an authorization, and their form for the language, in a window of their page, which they could not reach any more with our usual policy.
 	ofOpener := middleware.SetHeader("Cross-Origin-Opener-Policy", "unsafe-none")
 	router.With(ofOpener).Get(authorizePath, p.page(p.authorize))
 	router.Route("/authorize/{request}", func(r chi.Router) {
@@ -122,7 +122,7 @@ func New(config Config) (http.Handler, error) {
 	if p.Copy != nil {
 		router.Get(copyPath, p.page(site.Given(p.signedIn, p.sendCopy)))
 	}
-	router.Post(languagePath, p.page(p.chooseLanguage(router)))
+	router.With(ofOpener).Post(languagePath, p.page(p.chooseLanguage(router)))
 	router.Post("/account/sign-out", p.page(p.signOut))
 	router.Post("/account/browsers", p.page(site.Given(p.signedIn, p.forgetBrowser)))
 	router.Get("/account/connections/{client}/disconnect", p.page(site.Given(p.connectionOf, p.showDisconnect)))

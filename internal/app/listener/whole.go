@@ -38,7 +38,10 @@ func (c *connections) bound(limits work.Limits, next http.Handler) http.Handler 
 		}
 		control := http.NewResponseController(w)
 		q := &waiter{of: b, stop: func() { _ = control.SetReadDeadline(time.Unix(1, 0)) }}
-		body := &receivedBody{r.Body, map[bool]error{true: io.EOF}[r.ContentLength == 0]}
+		body := &receivedBody{ReadCloser: r.Body}
+		if r.ContentLength == 0 {
+			body.ended = io.EOF
+		}
 		// net/http resets what is left of a stream of HTTP/2. In HTTP/1 it reads it.
 		defer func() { c.end(q, body.ended != nil || r.ProtoMajor > 1) }()
 		if body.ended == nil {

@@ -105,7 +105,8 @@ func New(config Config) (http.Handler, error) {
 	router.Get("/.well-known/security.txt", p.page(p.security))
 	router.Get("/static/{name}", p.page(p.site.ServeFile))
 	router.Get("/static/partners/{client}/{logo}", p.page(p.logo))
-	// Partners open the pages of an authorization, and their form for the language, in a window of their page, which they could not reach any more with our usual policy.
+	// Partners open the pages of an authorization, and their form for the language, in a window of their page, which they could not reach any more
+	// with our usual policy.
 	ofOpener := middleware.SetHeader("Cross-Origin-Opener-Policy", "unsafe-none")
 	router.With(ofOpener).Get(authorizePath, p.page(p.authorize))
 	router.Route("/authorize/{request}", func(r chi.Router) {

@@ -144,11 +144,11 @@ func TestRowsOfAQueryThatFails(t *testing.T) {
 	_ = postgres.InTx(t.Context(), pool, func(tx pgx.Tx) error { query(tx); return nil })
 }
 
-// impatient opens a pool of one connection, whose answers are overdue soon.
-func impatient(t *testing.T, url string) *postgres.Pool {
+// impatient opens a pool of one connection, whose answers are overdue after a time.
+func impatient(t *testing.T, url string, overdue time.Duration) *postgres.Pool {
 	t.Helper()
 	limits := wait.Patient
-	limits.Overdue = 20 * time.Millisecond
+	limits.Overdue = overdue
 	pool, err := postgres.Open(t.Context(), url, postgres.WithMaxConns(1), postgres.WithLimits(limits))
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func impatient(t *testing.T, url string) *postgres.Pool {
 func TestServerThatHangsKeepsItsConnections(t *testing.T) {
 	t.Parallel()
 	db, way := pgtest.New(t), proxytest.New(t)
-	pool := impatient(t, way.Open(t, db.URL))
+	pool := impatient(t, way.Open(t, db.URL), 3*time.Second) // a fifth of it is for the late answer, which a busy machine brings after the new one
 	backend := func() (pid int) {
 		if err := pool.QueryRow(t.Context(), "select pg_backend_pid()").Scan(&pid); err != nil {
 			t.Fatal(err)
@@ -193,7 +193,7 @@ func TestOverdueConnectionIsClosed(t *testing.T) {
 	t.Parallel()
 	db, way := pgtest.New(t), proxytest.New(t)
 	db.Exec(t, "create table done (act text)")
-	pool := impatient(t, way.Open(t, db.URL))
+	pool := impatient(t, way.Open(t, db.URL), 20*time.Millisecond)
 	hold(t, db)
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error, 1)

@@ -223,6 +223,7 @@ limit 1;
 -- name: RevokeConnection :one
 -- There is no row if the client's credentials are wrong. The same is true of RevokeAccessToken. A token that proves lost commits moves
 -- the row, so that no later one of its version can do so.
+-- An ended row takes over a lost version of the token, which ReplayActs would begin.
 with client as (
     select cl.client_id from clients cl
     where cl.client_id = @client_id and is_active(cl.status)
@@ -236,7 +237,7 @@ with client as (
             or is_ahead(@version::bigint, @generation::bigint, @issued_at::timestamptz, @inactivity::interval,
                 c.state, c.version, c.refresh_generation, c.authorized_at))
     returning c.user_id, c.client_id, c.grant_id, c.version, c.lapse_told is not distinct from c.refresh_deadline as lapse_told
-), passed as ( -- a lost version of what has ended here, which ReplayActs would begin
+), passed as (
     update connections c
     set version = @version
     from client

@@ -898,7 +898,7 @@ with client as (
             or is_ahead($4::bigint, $8::bigint, $9::timestamptz, $10::interval,
                 c.state, c.version, c.refresh_generation, c.authorized_at))
     returning c.user_id, c.client_id, c.grant_id, c.version, c.lapse_told is not distinct from c.refresh_deadline as lapse_told
-), passed as ( -- a lost version of what has ended here, which ReplayActs would begin
+), passed as (
     update connections c
     set version = $4
     from client
@@ -943,6 +943,7 @@ type RevokeConnectionParams struct {
 
 // There is no row if the client's credentials are wrong. The same is true of RevokeAccessToken. A token that proves lost commits moves
 // the row, so that no later one of its version can do so.
+// An ended row takes over a lost version of the token, which ReplayActs would begin.
 func (q *Queries) RevokeConnection(ctx context.Context, arg RevokeConnectionParams) (uuid.UUID, error) {
 	row := q.db.QueryRow(ctx, revokeConnection,
 		arg.ClientID,

@@ -244,7 +244,7 @@ func (w *Webhooks) sign(messageID string, at time.Time, body []byte, sealed ...s
 	for _, secret := range sealed {
 		key, err := w.keys.Open(credential.WebhookSecret, secret)
 		if err != nil && len(signatures) > 0 {
-			continue // there is no former secret, or it is of the keyset before the one that the database has adopted
+			continue // no former secret, or one that only the former keyset opens
 		}
 		if err != nil {
 			return "", fmt.Errorf("%w: %w", errNoSecret, err)

@@ -56,7 +56,7 @@ import (
 type Settings struct {
 	// Window is how long changes of activity are merged into one event of a connection.
 	Window time.Duration `setting:"" type:"1s to 1h" default:"60s" name:"activity-updated-window" help:"Changes within this time are merged into one activity.updated per connection, 1s to 1h."`
-	// ReplicaLag is by how much reads may be late. Events tell of changes that are older, so that a read finds them. 0: there is no read replica.
+	// ReplicaLag is the maximum age of what a read replica answers. An event tells only of older changes, which every read finds. 0: no replica.
 	ReplicaLag time.Duration `kong:"-"`
 	// AllowedNetworks may be reached although they are private, loopback or special. For development.
 	AllowedNetworks []netip.Prefix `setting:"" type:"networks" name:"webhook-allow-cidrs" placeholder:"CIDR,…" help:"Private or loopback networks that webhooks may reach. For development only."`

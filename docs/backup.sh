@@ -16,6 +16,7 @@ umask 077
 [ ! -e "$1" ] || { echo "backup: $1 exists already" >&2; exit 1; }
 # The password goes by the environment: what a program is called with, everybody on the machine can see.
 url=${CONNECT_DATABASE_URL:?is not set}
+[[ $url == postgres*://* ]] || { echo "backup: CONNECT_DATABASE_URL must be a URL (postgres://…), as the password is taken out of it" >&2; exit 1; }
 if [[ $url =~ ^([a-z]+://[^:/@?]*):([^@/?]*)@(.*)$ ]]; then
   url="${BASH_REMATCH[1]}@${BASH_REMATCH[3]}"
   PGPASSWORD=$(printf '%b' "${BASH_REMATCH[2]//%/\\x}")

@@ -22,6 +22,7 @@ for key in $(pg_restore --data-only --table=keyset_marks --file=- "$1/database.d
 done
 # The password goes by the environment: what a program is called with, everybody on the machine can see.
 url=${CONNECT_DATABASE_URL:?is not set}
+[[ $url == postgres*://* ]] || { echo "restore: CONNECT_DATABASE_URL must be a URL (postgres://…), as the password is taken out of it" >&2; exit 1; }
 if [[ $url =~ ^([a-z]+://[^:/@?]*):([^@/?]*)@(.*)$ ]]; then
   url="${BASH_REMATCH[1]}@${BASH_REMATCH[3]}"
   PGPASSWORD=$(printf '%b' "${BASH_REMATCH[2]//%/\\x}")

@@ -114,6 +114,12 @@ func backUpAndRestore(t *testing.T, before, after *pgtest.DB) {
 			t.Errorf("%s again: %v, %s", name, err, out)
 		}
 	}
+	// A password that is not in a URL would be seen in the list of processes.
+	for _, name := range []string{"backup.sh", "restore.sh"} {
+		if out, err := command(name, "host=127.0.0.1 password=secret", restored, backup+"2").CombinedOutput(); err == nil || !strings.Contains(string(out), "must be a URL") {
+			t.Errorf("%s with keywords: %v, %s", name, err, out)
+		}
+	}
 	if info, err := os.Stat(backup); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the backup can be read by others: %v", err)
 	}

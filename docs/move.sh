@@ -50,7 +50,13 @@ if [[ $moved != t ]]; then
   exit 1
 fi
 trap 'resume "${5-}"' EXIT
-ask "$2" "select pg_promote()" >/dev/null
+promoted=$(ask "$2" "select pg_promote(true, 5)")
+# From here on nothing goes back to the old server: the new one may take writes at any moment.
+until [[ $promoted == t ]]; do
+  echo "move: requests wait for the new server, whose promotion has not ended: see its log" >&2
+  sleep 1
+  promoted=$(ask "$2" "select not pg_is_in_recovery()") || true
+done
 bash -c "$3"
 trap - EXIT
 resume "${5-}"

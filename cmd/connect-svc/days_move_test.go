@@ -207,6 +207,18 @@ func TestMoveToAnotherServer(t *testing.T) {
 	m.checkMoved(t, 0)
 }
 
+// The servers are told of the new one when it has been promoted, however long that takes.
+func TestMoveWaitsForThePromotion(t *testing.T) {
+	t.Parallel()
+	m := newMovable(t, 0, nil)
+	defer m.stop(t)
+	bashDone(t, nil, fmt.Sprintf(`psql -Xd '%s' -c "alter system set recovery_end_command = 'sleep 7'" -c 'select pg_reload_conf()'`, m.replica.URL()))
+	out := moved(t, fmt.Sprintf(`../../docs/move.sh '%s' '%s' "psql -XAtd '%[2]s' -c 'select pg_is_in_recovery()'"`, m.old.URL(), m.replica.URL()))
+	if !strings.Contains(out, "promotion has not ended") || !strings.Contains(out, "\nf\n") {
+		t.Error(out)
+	}
+}
+
 // A move that cannot be ends soon, lets requests go on, and leaves the old server as it was.
 func TestMoveThatCannotBe(t *testing.T) {
 	t.Parallel()

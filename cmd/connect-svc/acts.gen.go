@@ -221,7 +221,7 @@ type clientCreateCommand struct {
 }
 
 func (c clientCreateCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
-	answer, err := decode[operatorapi.CreatedClient](api.CreateClient(p.ctx, operatorapi.CreateClientJSONRequestBody{Burst: c.Burst, CallbackUrl: c.Callback, ConcurrentReads: c.ConcurrentReads, ContactEmail: c.ContactEmail, HomepageUrl: c.Homepage, Logo: (*string)(c.Logo), Name: c.Name, PrivacyUrl: c.PrivacyURL, RequestsPerMinute: c.RequestsPerMinute, Scopes: c.Scope.list(), TermsUrl: c.TermsURL, WebhookParallel: c.WebhookParallel, WebhookUrl: c.WebhookURL}))
+	answer, err := decode[operatorapi.CreatedClient](api.CreateClient(p.ctx, operatorapi.CreateClientJSONRequestBody{Burst: c.Burst, CallbackUrl: c.Callback, ConcurrentReads: c.ConcurrentReads, ContactEmail: c.ContactEmail, HomepageUrl: c.Homepage, Logo: (*string)(c.Logo), Name: c.Name, PrivacyUrl: c.PrivacyURL, RequestsPerMinute: c.RequestsPerMinute, Scopes: c.Scope, TermsUrl: c.TermsURL, WebhookParallel: c.WebhookParallel, WebhookUrl: c.WebhookURL}))
 	if err != nil {
 		return err
 	}
@@ -460,7 +460,7 @@ type clientUpdateCommand struct {
 }
 
 func (c clientUpdateCommand) change() operatorapi.ChangeClientJSONRequestBody {
-	return operatorapi.ChangeClientJSONRequestBody{Burst: c.Burst, CallbackUrl: c.Callback, ConcurrentReads: c.ConcurrentReads, ContactEmail: c.ContactEmail, HomepageUrl: c.Homepage, Logo: (*string)(c.Logo), Name: c.Name, PrivacyUrl: c.PrivacyURL, RequestsPerMinute: c.RequestsPerMinute, Scopes: c.Scope.list(), TermsUrl: c.TermsURL, WebhookParallel: c.WebhookParallel, WebhookUrl: c.WebhookURL}
+	return operatorapi.ChangeClientJSONRequestBody{Burst: c.Burst, CallbackUrl: c.Callback, ConcurrentReads: c.ConcurrentReads, ContactEmail: c.ContactEmail, HomepageUrl: c.Homepage, Logo: (*string)(c.Logo), Name: c.Name, PrivacyUrl: c.PrivacyURL, RequestsPerMinute: c.RequestsPerMinute, Scopes: c.Scope, TermsUrl: c.TermsURL, WebhookParallel: c.WebhookParallel, WebhookUrl: c.WebhookURL}
 }
 
 func (c clientUpdateCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {

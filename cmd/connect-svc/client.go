@@ -32,13 +32,17 @@ func (l *logoFile) UnmarshalText(name []byte) error {
 }
 
 // scopes is a flag that is given once for each scope.
-type scopes []string
+type scopes []operatorapi.Scope
 
-func (s scopes) list() (list []operatorapi.Scope) {
-	for _, name := range strings.Fields(strings.Join(s, " ")) {
-		list = append(list, operatorapi.Scope(name))
+func (s *scopes) UnmarshalText(names []byte) error {
+	before := len(*s)
+	for _, name := range strings.FieldsFunc(string(names), func(r rune) bool { return r == ' ' || r == ',' }) {
+		*s = append(*s, operatorapi.Scope(name))
 	}
-	return list
+	if len(*s) == before {
+		return errors.New("must be a scope")
+	}
+	return nil
 }
 
 // AfterApply implements a hook of kong: the keyset is for the webhook's secret alone.

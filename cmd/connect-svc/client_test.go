@@ -200,6 +200,7 @@ func TestClientRefusals(t *testing.T) {
 		"callback":       {with("--callback", "http://partner.example/cb"), statusUsage, "--callback: must"},
 		"scope unknown":  {with("--scope", "sleep:read"), statusUsage, "--scope: must"},
 		"scope twice":    {with("--scope", "daily_steps:read"), statusUsage, "--scope: must"},
+		"scope empty":    {[]string{"client", "update", unknown, "--burst", "5", "--scope", ""}, statusUsage, "--scope: must"},
 		"name":           {with("--name", " "), statusUsage, "--name: must"},
 		"burst":          {with("--burst", "0"), statusUsage, "--burst: must"},
 		"burst text":     {with("--burst", "many"), statusUsage, "--burst"},

@@ -177,8 +177,6 @@ func (f flag) value(required bool) string {
 		return name + ".givenID()"
 	case "event":
 		return "string(" + name + ")"
-	case "scopes":
-		return name + ".list()"
 	case "logo":
 		return "(*string)(" + name + ")"
 	case "text":

@@ -291,6 +291,7 @@ func TestCheckWarns(t *testing.T) {
 		"the same by IPv6":                 {"CONNECT_PRIVATE_LISTEN=[::]:0", "listeners", "without TLS at every address"},
 		"inactive after a second":          {"CONNECT_REFRESH_INACTIVITY=1s", "times", "CONNECT_REFRESH_INACTIVITY is 1s: too short"},
 		"a log of a second":                {"CONNECT_AUDIT_RETENTION=1s;CONNECT_CODE_LIFETIME=2s", "times", "CONNECT_AUDIT_RETENTION is 1s, CONNECT_CODE_LIFETIME is 2s"},
+		"a log of a day":                   {"CONNECT_AUDIT_RETENTION=25h", "times", "CONNECT_AUDIT_RETENTION is 25h0m0s"},
 		"a log for ever, and a day's":      {"CONNECT_AUDIT_RETENTION=0;CONNECT_REFRESH_INACTIVITY=24h", "times", ""},
 		"all that was not set has a value": {"", "listeners", ""},
 	} {

@@ -195,7 +195,7 @@ func (c Config) checkDurations(report func(check, detail string, err error)) {
 		value, less time.Duration
 	}{
 		{"CONNECT_REFRESH_INACTIVITY", c.OAuth.RefreshInactivity, 24 * time.Hour},
-		{"CONNECT_AUDIT_RETENTION", c.AuditRetention, 24 * time.Hour},
+		{"CONNECT_AUDIT_RETENTION", c.AuditRetention, 26 * time.Hour}, // a day is counted until an hour after its end
 		{"CONNECT_ACCESS_TOKEN_LIFETIME", c.OAuth.AccessTokenLifetime, 10 * time.Second},
 		{"CONNECT_CODE_LIFETIME", c.OAuth.CodeLifetime, 10 * time.Second},
 		{"CONNECT_REQUEST_LIFETIME", c.OAuth.RequestLifetime, time.Minute},

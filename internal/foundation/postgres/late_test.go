@@ -3,6 +3,8 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -145,11 +147,11 @@ func TestRowsOfAQueryThatFails(t *testing.T) {
 }
 
 // impatient opens a pool of one connection, whose answers are overdue after a time.
-func impatient(t *testing.T, url string, overdue time.Duration) *postgres.Pool {
+func impatient(t *testing.T, url string, options ...postgres.Option) *postgres.Pool {
 	t.Helper()
 	limits := wait.Patient
-	limits.Overdue = overdue
-	pool, err := postgres.Open(t.Context(), url, postgres.WithMaxConns(1), postgres.WithLimits(limits))
+	limits.Overdue = 20 * time.Millisecond
+	pool, err := postgres.Open(t.Context(), url, append(options, postgres.WithMaxConns(1), postgres.WithLimits(limits))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,11 +159,24 @@ func impatient(t *testing.T, url string, overdue time.Duration) *postgres.Pool {
 	return pool
 }
 
-// A server that hangs for longer than an answer is awaited costs no connection: it answers when it goes on.
+// A server that hangs for longer than an answer is awaited costs no connection if it answers, late, before it answers a new one.
 func TestServerThatHangsKeepsItsConnections(t *testing.T) {
 	t.Parallel()
 	db, way := pgtest.New(t), proxytest.New(t)
-	pool := impatient(t, way.Open(t, db.URL), 3*time.Second) // a fifth of it is for the late answer, which a busy machine brings after the new one
+	var connections atomic.Int64
+	answered := make(chan struct{})
+	pool := impatient(t, way.Open(t, db.URL), func(o *postgres.Options) {
+		dial := o.ConnConfig.DialFunc
+		o.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if connections.Add(1) > 1 {
+				select {
+				case <-answered:
+				case <-t.Context().Done():
+				}
+			}
+			return dial(ctx, network, address)
+		}
+	})
 	backend := func() (pid int) {
 		if err := pool.QueryRow(t.Context(), "select pg_backend_pid()").Scan(&pid); err != nil {
 			t.Fatal(err)
@@ -181,8 +196,10 @@ func TestServerThatHangsKeepsItsConnections(t *testing.T) {
 	if err := <-failed; err == nil {
 		t.Error("no error although it is late")
 	}
-	wait.Until(t, "another connection asks", func() bool { return way.Passed.Load() == 2 || pool.Stat().AcquiredConns() == 0 })
+	wait.Until(t, "another connection asks", func() bool { return connections.Load() == 2 || pool.Stat().AcquiredConns() == 0 })
 	way.Hang.Unlock()
+	wait.Until(t, "the late answer", func() bool { return pool.Stat().AcquiredConns() == 0 })
+	close(answered)
 	if after := backend(); after != before {
 		t.Error("it has another connection")
 	}
@@ -193,7 +210,7 @@ func TestOverdueConnectionIsClosed(t *testing.T) {
 	t.Parallel()
 	db, way := pgtest.New(t), proxytest.New(t)
 	db.Exec(t, "create table done (act text)")
-	pool := impatient(t, way.Open(t, db.URL), 20*time.Millisecond)
+	pool := impatient(t, way.Open(t, db.URL))
 	hold(t, db)
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error, 1)

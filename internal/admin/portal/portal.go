@@ -115,21 +115,16 @@ func LinkPath(clientID uuid.UUID, secret string) string {
 // secretEncoding writes secrets of links and sessions.
 var secretEncoding = base64.RawURLEncoding.Strict()
 
-// newSecret makes a secret of 256 random bits, and its hash.
-func newSecret() (text string, hash []byte) {
-	var bits [32]byte
-	rand.Read(bits[:])
-	text = secretEncoding.EncodeToString(bits[:])
-	return text, credential.Hash(text)
-}
-
 // CreateLink makes a link. Its secret is not stored and cannot be shown again. Errors: refusal.Field, refusal.ErrClientNotFound,
 // refusal.ErrClientOffboarded, ErrClientDisabled, ErrTooMany.
 func (p *Portal) CreateLink(ctx context.Context, link NewLink) (made Session, secret string, err error) {
 	if err := link.check(); err != nil {
 		return made, "", err
 	}
-	secret, hash := newSecret()
+	var bits [32]byte
+	rand.Read(bits[:])
+	secret = secretEncoding.EncodeToString(bits[:])
+	hash := credential.Hash(secret)
 	err = postgres.InTxAgain(ctx, p.pool, func(tx pgx.Tx) error {
 		queries := p.queries.WithTx(tx)
 		locked, err := queries.LockClient(ctx, link.ClientID)

@@ -270,18 +270,14 @@ func (f *folding) countRequests(ctx context.Context) error {
 func (f *folding) countActs(ctx context.Context) error {
 	rows, err := f.queries.CountActs(ctx, usagedb.CountActsParams{Since: f.day, Until: f.day.Add(oneDay)})
 	for _, row := range rows {
-		*f.found.of(row.ClientID, f.day).countOf(row.Ended) += row.Acts
+		day := f.found.of(row.ClientID, f.day)
+		*map[string]*int64{ // by the reason of an end (audit.Ends); "": an authorization
+			"": &day.Authorized, "refresh_token_revoked": &day.Revoked, "refresh_token_replayed": &day.Replayed, "operator_revoked": &day.RevokedByOperator,
+			"user_disconnected": &day.DisconnectedByUser, "client_disconnected": &day.DisconnectedByClient, "operator_disconnected": &day.DisconnectedByOperator,
+			"account_deleted": &day.DisconnectedWithAccount, "client_offboarded": &day.DisconnectedWithClient,
+		}[row.Ended] += row.Acts
 	}
 	return err
-}
-
-// countOf returns the field that counts ends for a reason (audit.Ends), or authorizations.
-func (d *Day) countOf(ended string) *int64 {
-	return map[string]*int64{
-		"": &d.Authorized, "refresh_token_revoked": &d.Revoked, "refresh_token_replayed": &d.Replayed, "operator_revoked": &d.RevokedByOperator,
-		"user_disconnected": &d.DisconnectedByUser, "client_disconnected": &d.DisconnectedByClient, "operator_disconnected": &d.DisconnectedByOperator,
-		"account_deleted": &d.DisconnectedWithAccount, "client_offboarded": &d.DisconnectedWithClient,
-	}[ended]
 }
 
 // countConnections counts the connections by state, and those that have lapsed since the last count. The count of states is a snapshot, but

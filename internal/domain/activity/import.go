@@ -7,6 +7,7 @@ import (
 	"io"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"connect-svc/internal/foundation/intake"
@@ -244,7 +245,13 @@ where known.user_id is null order by named.line limit $1`, refusal.MaxNamed) // 
 
 // skipUnknownUsers removes the staged rows of unknown users and passes them to skip, as they are in the file, with so many columns.
 func skipUnknownUsers(ctx context.Context, tx pgx.Tx, staged table, columns int, skip func(row []string) error) (skipped int64, err error) {
-	rows, _ := tx.Query(ctx, staged.skipUnknown()) // ForEachRow has its error
+	rows, _ := tx.Query(ctx, `
+with known as materialized (
+	select users.user_id from users join (select distinct user_id from staged) wanted on wanted.user_id = users.user_id
+), skipped as (
+	delete from staged where not exists (select from known where known.user_id = staged.user_id) returning *
+)
+select `+strings.Join(staged.texts, ", ")+` from skipped order by line`) // ForEachRow has its error
 	row := make([]string, len(staged.texts))
 	into := make([]any, len(row))
 	for i := range row {

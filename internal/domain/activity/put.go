@@ -185,7 +185,13 @@ func (d dataset) write(ctx context.Context, tx pgx.Tx, state databaseState) erro
 		*d.removedResult = Removed{Removed: n, Rows: rows, Unchanged: rows - n}
 	}
 	if rows := int64(len(d.written.users())); rows > 0 {
-		d.written.observedBy(state.now)
+		if d.written.observed {
+			for _, at := range d.written.arrays[len(d.written.arrays)-1] {
+				if at, _ := at.(*time.Time); at != nil {
+					*at = earlier(*at, state.now)
+				}
+			}
+		}
 		record := d.written.recordChanges(state.sharded, state.notify)
 		merged, err := merge(ctx, tx, d.written.table, d.written.merge(d.written.arrayRows(), "", state.sharded, record), d.written.args()...)
 		if err != nil {
@@ -222,17 +228,6 @@ func (p part) users() []any { return p.arrays[0] }
 // args returns the arguments of [table.arrayRows].
 func (p part) args() []any {
 	return postgres.Map(p.arrays, func(array []any) any { return array })
-}
-
-// observedBy is [earlier] for all rows.
-func (p part) observedBy(now time.Time) {
-	if p.observed {
-		for _, at := range p.arrays[len(p.arrays)-1] {
-			if at, _ := at.(*time.Time); at != nil {
-				*at = earlier(*at, now)
-			}
-		}
-	}
 }
 
 func newPart[R record](name string, into table, records []R, check func(R) rowErrors) part {

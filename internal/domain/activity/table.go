@@ -107,18 +107,6 @@ func (t table) state() []string {
 // columns returns the columns of a row of a file or a batch.
 func (t table) columns() []string { return slices.Concat([]string{"line"}, t.key, t.state()) }
 
-// skipUnknown returns the statement that deletes the rows of unknown users from the staging table, and returns them as they are in the
-// file.
-func (t table) skipUnknown() string {
-	return `
-with known as materialized (
-	select users.user_id from users join (select distinct user_id from staged) wanted on wanted.user_id = users.user_id
-), skipped as (
-	delete from staged where not exists (select from known where known.user_id = staged.user_id) returning *
-)
-select ` + strings.Join(t.texts, ", ") + ` from skipped order by line`
-}
-
 // partRows are the rows of a part of a sorted file, for a from clause. The subquery lets a database that is spread over several nodes
 // join them. partUsers limits the other side of such a join to the same users.
 const (

@@ -71,7 +71,13 @@ func NewAPI(document func() (map[string]*Operation, error), failures ...Failure)
 		),
 		Fault:       Failure{Code: "server-error", Text: "The request could not be completed.", Status: 500},
 		ContentType: "application/problem+json",
-		Body:        problemOf,
+		Body: func(r *http.Request, failure Failure, err error) any {
+			var fields []fieldError
+			for _, field := range refusal.FieldsOf(err) {
+				fields = append(fields, fieldError{field.Path, field.Problem})
+			}
+			return problem{typePrefix + failure.Code, failure.Text, failure.Status, telemetry.EventOf(r.Context()).RequestID, fields}
+		},
 	}}, nil
 }
 
@@ -86,14 +92,6 @@ type problem struct {
 type fieldError struct {
 	Pointer string `json:"pointer"`
 	Detail  string `json:"detail"`
-}
-
-func problemOf(r *http.Request, failure Failure, err error) any {
-	var fields []fieldError
-	for _, field := range refusal.FieldsOf(err) {
-		fields = append(fields, fieldError{field.Path, field.Problem})
-	}
-	return problem{typePrefix + failure.Code, failure.Text, failure.Status, telemetry.EventOf(r.Context()).RequestID, fields}
 }
 
 // Fail writes the response to an error.

@@ -181,10 +181,19 @@ func (h handlers) ReadUserActivity(
 	connections, err := h.OAuth.ConnectionsOfUser(ctx, user.ID)
 	return operatorapi.ReadUserActivity200JSONResponse{
 		UserId: user.ID, From: request.Params.From, To: request.Params.To, Complete: view.Complete, Readers: readersOf(user, connections),
-		Days:               each(view.Days, viewedDayBody),
-		Rides:              each(view.Rides, rideBody),
-		Adjustments:        each(view.Adjustments, writtenAdjustmentBody),
-		RemovedAdjustments: each(view.Removed, removedAdjustmentBody),
+		Days: each(view.Days, viewedDayBody), Rides: each(view.Rides, rideBody),
+		Adjustments: each(view.Adjustments, func(a activity.Adjustment) operatorapi.WrittenAdjustment {
+			return operatorapi.WrittenAdjustment{
+				AdjustmentId: a.ID, Dataset: operatorapi.AdjustedDataset(a.Dataset), Date: openapi_types.Date{Time: a.Date},
+				Delta: int32(a.Delta), Note: a.Note, CreatedAt: instant(a.CreatedAt), Actor: orNull(a.Actor),
+			}
+		}),
+		RemovedAdjustments: each(view.Removed, func(a activity.RemovedAdjustment) operatorapi.RemovedAdjustment {
+			return operatorapi.RemovedAdjustment{
+				AdjustmentId: a.ID, Dataset: operatorapi.AdjustedDataset(a.Dataset), Date: openapi_types.Date{Time: a.Date}, At: instant(a.At),
+				Actor: a.Actor,
+			}
+		}),
 	}, err
 }
 
@@ -231,20 +240,6 @@ func rideBody(ride activity.RecordedRide) operatorapi.RecordedRide {
 		body.RecordedEndTime = new(ride.EndTime.Format(clock))
 	}
 	return body
-}
-
-func writtenAdjustmentBody(a activity.Adjustment) operatorapi.WrittenAdjustment {
-	return operatorapi.WrittenAdjustment{
-		AdjustmentId: a.ID, Dataset: operatorapi.AdjustedDataset(a.Dataset), Date: openapi_types.Date{Time: a.Date},
-		Delta: int32(a.Delta), Note: a.Note, CreatedAt: instant(a.CreatedAt), Actor: orNull(a.Actor),
-	}
-}
-
-func removedAdjustmentBody(a activity.RemovedAdjustment) operatorapi.RemovedAdjustment {
-	return operatorapi.RemovedAdjustment{
-		AdjustmentId: a.ID, Dataset: operatorapi.AdjustedDataset(a.Dataset), Date: openapi_types.Date{Time: a.Date}, At: instant(a.At),
-		Actor: a.Actor,
-	}
 }
 
 // jsonFields maps the domains' fields to their names in JSON, if these differ by more than hyphens.

@@ -33,7 +33,12 @@ func (h handlers) ListUsage(
 	}, func(after page.Key, limit int) ([]usage.Report, error) {
 		return h.Usage.Clients(ctx, usage.Ranking{Found: ids}, since, after, limit)
 	}, usage.Report.Key)
-	return operatorapi.ListUsage200JSONResponse{Data: each(rows, clientUsageBody), NextCursor: next}, err
+	return operatorapi.ListUsage200JSONResponse{NextCursor: next, Data: each(rows, func(r usage.Report) operatorapi.ClientUsage {
+		return operatorapi.ClientUsage{
+			ClientId: r.ClientID, Name: r.Name, Status: operatorapi.ClientUsageStatus(r.Status), RequestsPerMinute: int32(r.RequestsPerMinute),
+			PeakBudgetUsed: r.PeakBudgetUsed(), Total: figuresBody(r.Total), Connections: countsBody(r.Connections),
+		}
+	})}, err
 }
 
 // sinceOr returns the given instant, or by default the one that is so long ago.
@@ -51,13 +56,6 @@ func orZero[T any](parameter *T) (value T) {
 		value = *parameter
 	}
 	return value
-}
-
-func clientUsageBody(r usage.Report) operatorapi.ClientUsage {
-	return operatorapi.ClientUsage{
-		ClientId: r.ClientID, Name: r.Name, Status: operatorapi.ClientUsageStatus(r.Status), RequestsPerMinute: int32(r.RequestsPerMinute),
-		PeakBudgetUsed: r.PeakBudgetUsed(), Total: figuresBody(r.Total), Connections: countsBody(r.Connections),
-	}
 }
 
 // ReadReport reports by day what happened, to one client or in all.
@@ -108,19 +106,17 @@ func (h handlers) ListClientErrors(
 		return nil, err
 	}
 	kinds, err := h.Usage.ErrorCounts(ctx, request.ClientId)
-	return operatorapi.ListClientErrors200JSONResponse{Data: each(rows, clientErrorBody), NextCursor: next, Kinds: each(kinds, func(k usage.ErrorCount) operatorapi.ClientErrorKind {
+	return operatorapi.ListClientErrors200JSONResponse{NextCursor: next, Data: each(rows, func(e usage.ClientError) operatorapi.ClientError {
+		return operatorapi.ClientError{
+			At: instant(e.At), Operation: e.Operation, Status: int32(e.Status), Code: e.Code, Reason: e.Reason,
+			Authenticated: e.Authenticated, Requests: e.Requests, RequestIds: e.RequestIDs, GrantIds: e.GrantIDs,
+		}
+	}), Kinds: each(kinds, func(k usage.ErrorCount) operatorapi.ClientErrorKind {
 		return operatorapi.ClientErrorKind{
 			Authenticated: k.Authenticated, Operation: k.Operation, Status: int32(k.Status), Code: k.Code, Requests: k.Requests, Listed: k.Listed, //nolint:gosec // of HTTP
 			LastAt: instant(k.LastAt), ListedSince: instantOrNull(k.ListedSince),
 		}
 	})}, err
-}
-
-func clientErrorBody(e usage.ClientError) operatorapi.ClientError {
-	return operatorapi.ClientError{
-		At: instant(e.At), Operation: e.Operation, Status: int32(e.Status), Code: e.Code, Reason: e.Reason,
-		Authenticated: e.Authenticated, Requests: e.Requests, RequestIds: e.RequestIDs, GrantIds: e.GrantIDs,
-	}
 }
 
 // ListEndedConnections lists the ends of a client's connections.

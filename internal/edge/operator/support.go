@@ -219,18 +219,16 @@ func connectionBody(connection oauth.Connection) operatorapi.Connection {
 		Scopes:            scopesBody(connection.Scopes),
 		HistoryFrom:       openapi_types.Date{Time: connection.HistoryFrom},
 		AuthorizedAt:      instant(connection.AuthorizedAt),
-		LastReads:         each(connection.Reads, lastReadBody),
 	}
+	body.LastReads = each(connection.Reads, func(read oauth.Read) operatorapi.LastRead {
+		last := operatorapi.LastRead{At: instant(read.Hour())}
+		if read.Of != 0 {
+			last.Scope = new(operatorapi.Scope(read.Of.String()))
+		}
+		return last
+	})
 	if len(body.LastReads) > 0 {
 		body.LastReadAt = &body.LastReads[0].At
-	}
-	return body
-}
-
-func lastReadBody(read oauth.Read) operatorapi.LastRead {
-	body := operatorapi.LastRead{At: instant(read.Hour())}
-	if read.Of != 0 {
-		body.Scope = new(operatorapi.Scope(read.Of.String()))
 	}
 	return body
 }

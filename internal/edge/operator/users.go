@@ -219,18 +219,16 @@ func readBatch(body *operatorapi.ActivityBatch) (batch activity.Batch) {
 // Find returns what a text names.
 func (h handlers) Find(ctx context.Context, request operatorapi.FindRequestObject) (operatorapi.FindResponseObject, error) {
 	matches, err := h.Finder.Find(ctx, request.Params.Text)
-	return operatorapi.Find200JSONResponse{Data: each(matches, foundBody)}, err
-}
-
-func foundBody(match lookup.Found) operatorapi.Found {
-	body := operatorapi.Found{
-		Kind: operatorapi.FoundKind(match.Kind), UserId: orNull(match.UserID), ClientId: orNull(match.ClientID), Name: match.Name,
-		At: instantOrNull(match.At), Detail: match.Detail,
-	}
-	if match.EventID != uuid.Nil {
-		body.WebhookId = new(webhook.Event{ID: match.EventID}.MessageID())
-	}
-	return body
+	return operatorapi.Find200JSONResponse{Data: each(matches, func(match lookup.Found) operatorapi.Found {
+		body := operatorapi.Found{
+			Kind: operatorapi.FoundKind(match.Kind), UserId: orNull(match.UserID), ClientId: orNull(match.ClientID), Name: match.Name,
+			At: instantOrNull(match.At), Detail: match.Detail,
+		}
+		if match.EventID != uuid.Nil {
+			body.WebhookId = new(webhook.Event{ID: match.EventID}.MessageID())
+		}
+		return body
+	})}, err
 }
 
 // orNull returns null for the zero value.

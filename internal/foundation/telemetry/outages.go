@@ -60,27 +60,23 @@ func (o *outages) level(ctx context.Context, event *Event) slog.Level {
 	if event.Cause == nil {
 		return slog.LevelInfo
 	}
-	kind := kindOf(event.Cause.Error())
+	cause := event.Cause.Error()
+	kind := strings.Map(func(r rune) rune { // without numbers, such as ports and times, which differ from request to request
+		if unicode.IsDigit(r) {
+			return -1
+		}
+		return r
+	}, cause[:min(len(cause), maxCauseKind)])
 	known := o.kinds[kind]
 	switch _, panicked := errors.AsType[*work.Panic](event.Cause); {
 	case panicked || known == nil && len(o.kinds) == maxOutages:
 		return slog.LevelError
 	case known == nil:
-		o.kinds[kind] = &outage{cause: event.Cause.Error(), begun: now, last: now, told: now, total: 1}
+		o.kinds[kind] = &outage{cause: cause, begun: now, last: now, told: now, total: 1}
 		return slog.LevelError
 	}
 	known.last = now
 	known.total++
 	known.untold++
 	return slog.LevelWarn
-}
-
-// kindOf is a cause without its numbers, such as ports and times, which differ from request to request.
-func kindOf(cause string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsDigit(r) {
-			return -1
-		}
-		return r
-	}, cause[:min(len(cause), maxCauseKind)])
 }

@@ -8,7 +8,6 @@ import (
 
 	"connect-svc/gen/sandboxapi"
 	"connect-svc/internal/domain/activity"
-	"connect-svc/internal/foundation/work"
 	"github.com/google/uuid"
 )
 
@@ -104,15 +103,4 @@ func (d driver) AdvanceClock(
 ) (sandboxapi.AdvanceClockResponseObject, error) {
 	err := d.growAll(ctx, time.Duration(request.Body.AdvanceSeconds)*time.Second)
 	return sandboxapi.AdvanceClock200JSONResponse{Now: instant(d.clock.Now())}, err
-}
-
-// followClock makes users record when days begin, until ctx ends. The service delivers webhooks by the clock itself.
-func (s *sandbox) followClock(ctx context.Context) {
-	work.Every(ctx, growEvery, func() {
-		limited, cancel := context.WithTimeout(ctx, s.config.Limits.Batch)
-		defer cancel()
-		if err := s.growAll(limited, 0); err != nil && ctx.Err() == nil {
-			s.config.Logger.Error("follow the clock", "cause", err)
-		}
-	})
 }

@@ -309,7 +309,17 @@ func (s *sandbox) run(ctx context.Context) error {
 	group.Go(func() error {
 		return listener.ServeLocally(ctx, s.receiver, &s.authority.Server, http.HandlerFunc(receive), 0, s.config.Logger)
 	})
-	group.Go(func() error { s.followClock(ctx); return nil })
+	group.Go(func() error {
+		// Users record when days begin. The service delivers webhooks by the clock itself.
+		work.Every(ctx, growEvery, func() {
+			limited, cancel := context.WithTimeout(ctx, s.config.Limits.Batch)
+			defer cancel()
+			if err := s.growAll(limited, 0); err != nil && ctx.Err() == nil {
+				s.config.Logger.Error("follow the clock", "cause", err)
+			}
+		})
+		return nil
+	})
 	group.Go(func() error { return s.database.Watch(ctx) })
 	if err := s.config.Ready(s.describe()); err != nil {
 		group.Go(func() error { return err })

@@ -207,7 +207,7 @@ test-floods: tools build ## flood every public route without credentials, beside
 	go test -tags faults -vet=off -trimpath -count 1 -timeout 60m -v -run '^TestSieges$$/$(BENCH_ONLY)' ./internal/testing/e2e/restart
 
 .PHONY: test-goodput
-test-goodput: tools build ## freeze PostgreSQL under load, and ask for three times what can be done, directly and through PgBouncer: twenty minutes; fails unless good answers come back within ten seconds
+test-goodput: tools build ## freeze PostgreSQL under load, and ask for three times what can be done, directly and through PgBouncer: an hour; fails unless good answers come back within ten seconds
 	$(BENCH_TEST) '^TestGoodput$$/$(BENCH_ONLY)'
 
 .PHONY: test-day

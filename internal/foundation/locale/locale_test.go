@@ -244,15 +244,42 @@ func TestTextsOfTheOperator(t *testing.T) {
 		"en.toml: consent.allow: {{.Nobody}} is not known here":   own("en.toml", "[consent]\nallow = \"Yes, {{.Nobody}}\""),
 		"en.toml: consent.allow: not a text with {{.Name}} in it": own("en.toml", "[consent]\nallow = \"Yes {{\""),
 		"en.toml: date.time: want how 3:04 in the afternoon":      own("en.toml", "[date]\ntime = \"14:32\""),
+		"en.toml: consent.allow: empty":                           own("en.toml", "[consent]\nallow = \"\""),
+		"de.toml: consent.allow: empty":                           own("de.toml", "[consent]\nallow = \"\""),
+		"de.toml: consent.allow: empty, or without the form":      own("de.toml", "[consent.allow]\none = \"Ja\""),
+		"de.toml: code.wrong: empty, or without the form other":   own("de.toml", "[code.wrong]\none = \"Einmal\""),
+		"pl.toml: code.wrong: empty, or without the form other":   own("pl.toml", "[code.wrong]\none = \"1\"\nfew = \"{{.Count}}\""),
+		"en.toml: console.nav.users: empty":                       own("en.toml", "[console.nav]\nusers = \"\""),
 		"xx.toml: want the code of a language":                    own("xx.toml", ""),
 		"german.toml: want the code of a language":                own("german.toml", ""),
 		"DE.toml: want the code of a language":                    own("DE.toml", ""),
 		"tlh.toml: ":                                              own("tlh.toml", "[consent]\nallow = \"luq\""), // Unicode has no rule for its numbers
 		"fi.toml: missing: account.can_see, account.data, ":       own("fi.toml", "[consent]\nallow = \"Salli\""),
-		"en.toml: toml:":                                          own("en.toml", "[consent\n"),
+		"en.toml: toml:": own("en.toml", "[consent\n"),
 	} {
 		if _, err := New(files); err == nil || !strings.HasPrefix(err.Error(), name) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("error %v, want %q", err, name)
+		}
+	}
+}
+
+// TestTextsOfTheOperatorInRegions: a text that replaces one of a language also does so in its regions, where they do not say it otherwise.
+func TestTextsOfTheOperatorInRegions(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]fstest.MapFS{
+		"a language":               {"en.toml": {Data: []byte("[consent]\nallow = \"Yes\"\n[date]\nlong = \"{{.Month}}\"\n[code.wrong]\nother = \"{{.Count}} left\"")}},
+		"a language and a region":  {"en.toml": {Data: []byte("[consent]\nallow = \"Yes\"\n[code.wrong]\nother = \"{{.Count}} left\"")}, "en-US.toml": {Data: []byte("[consent]\ndeny = \"No\"")}},
+		"a language and new ones":  {"en.toml": {Data: []byte("[consent]\nallow = \"Yes\"\n[code.wrong]\none = \"One left\"\nother = \"{{.Count}} left\"")}, "en-CA.toml": {Data: []byte("[consent]\ndeny = \"No\"")}},
+		"a region that says it so": {"en.toml": {Data: []byte("[consent]\nallow = \"Yea\"\n[code.wrong]\nother = \"{{.Count}} left\"")}, "en-US.toml": {Data: []byte("[consent]\nallow = \"Yes\"")}},
+	} {
+		texts, err := New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := texts.Negotiate("en-US,en;q=0.9")
+		got := strings.Join([]string{in.Tag, in.Text("consent.allow"), in.Text("code.wrong", "Count", 2), in.Day(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC))}, ", ")
+		if want := "en-US, Yes, 2 left, November\u00a021, 2026"; got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
 }

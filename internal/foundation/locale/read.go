@@ -83,10 +83,17 @@ func (r *reader) read(folder fs.FS, name string) error {
 	}
 	ofPages, ofConsole := false, false
 	for _, message := range file.Messages {
-		if err := r.check(message); err != nil {
+		if err := r.check(parsed, message); err != nil {
 			return err
 		}
+		former := r.texts[tag][message.ID]
 		r.texts[tag][message.ID] = message
+		for region, own := range r.texts {
+			if former != nil && own[message.ID] == former { // a built-in region has it from the language
+				own[message.ID] = message
+				r.bundle.MustAddMessages(language.Make(region), message)
+			}
+		}
 		isConsole := strings.HasPrefix(message.ID, console)
 		ofPages, ofConsole = ofPages || !isConsole, ofConsole || isConsole
 	}
@@ -101,9 +108,7 @@ func (r *reader) read(folder fs.FS, name string) error {
 		for key, message := range r.texts[closest.Tag] {
 			if r.texts[tag][key] == nil {
 				r.texts[tag][key] = message
-				if err := r.bundle.AddMessages(parsed, message); err != nil {
-					return err
-				}
+				r.bundle.MustAddMessages(parsed, message)
 			}
 		}
 	}
@@ -117,8 +122,8 @@ func (r *reader) read(folder fs.FS, name string) error {
 // console begins the keys of the console's texts.
 const console = "console."
 
-// check returns an error if a text of the operator cannot take the place of the built-in one.
-func (r *reader) check(message *i18n.Message) error {
+// check returns an error if a text of the operator cannot take the place of the built-in one. A form that is missing is said in the form other.
+func (r *reader) check(tag language.Tag, message *i18n.Message) error {
 	if r.known == nil {
 		return nil // the built-in texts are tested
 	}
@@ -133,6 +138,12 @@ func (r *reader) check(message *i18n.Message) error {
 	}
 	if _, err := template.New("").Parse(strings.Join(forms(message), "")); err != nil {
 		return errors.New(message.ID + ": not a text with {{.Name}} in it")
+	}
+	if message.Other == "" {
+		lacks := func(form string) bool { return reflect.ValueOf(*message).FieldByName(form).String() == "" }
+		if needed, err := formsOf(tag); err != nil || known.One == "" || slices.ContainsFunc(needed, lacks) {
+			return errors.New(message.ID + ": empty, or without the form other")
+		}
 	}
 	if message.ID == "date.time" && !clock.MatchString(message.Other) {
 		return errors.New(message.ID + ": want how 3:04 in the afternoon is written, such as 15:04 or 3:04 PM")

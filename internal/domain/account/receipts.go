@@ -223,10 +223,12 @@ func (a *Accounts) BrowserOfReceipt(ctx context.Context, receipt Receipt) (brows
 	if err != nil {
 		return browser, false, err
 	}
-	if i := slices.IndexFunc(list, func(b Browser) bool { return b.ID == receipt.BrowserID }); i >= 0 {
+	browser.SignedInAt = receipt.ExpiresAt.Add(-receiptLifetime)
+	if i := slices.IndexFunc(list, func(b Browser) bool { // a further sign-in has given it another id, and left the first, which had the receipt
+		return b.ID == receipt.BrowserID || b.FirstAt != nil && b.FirstAt.Sub(browser.SignedInAt).Abs() < time.Minute
+	}); i >= 0 {
 		return list[i], true, nil
 	}
-	browser.SignedInAt = receipt.ExpiresAt.Add(-receiptLifetime)
 	// The session began just before the receipt.
 	signedIn, err = a.queries.HasSessionsUntil(ctx, accountdb.HasSessionsUntilParams{
 		UserID: receipt.UserID, Until: browser.SignedInAt.Add(SessionLifetime + time.Minute),

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -264,7 +265,7 @@ func (p *pages) receiptOf(r *http.Request) (opened receipt, err error) {
 		browser, signedIn, err := p.Accounts.BrowserOfReceipt(r.Context(), sealed)
 		browser.SignedInAt = browser.SignedInAt.In(user.Zone())
 		opened.view.Problem, opened.view.Link = "browser", r.URL.Path
-		opened.view.Browsers, opened.view.Over = []account.Browser{browser}, !signedIn
+		opened.view.Browsers, opened.view.Over, opened.BrowserID = []account.Browser{browser}, !signedIn, cmp.Or(browser.ID, sealed.BrowserID)
 		return opened, err
 	}
 	c, err := p.OAuth.Connection(r.Context(), sealed.UserID, sealed.ClientID)

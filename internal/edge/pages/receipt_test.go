@@ -179,6 +179,34 @@ func TestReceiptSignsABrowserOut(t *testing.T) {
 	}
 }
 
+// TestReceiptSignsOutABrowserThatSignedInAgain: nobody is told of a known browser, so the link of its first sign-in signs it out also when the
+// session of that is over.
+func TestReceiptSignsOutABrowserThatSignedInAgain(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, receipts)
+	owner, stranger, reader := f.visitor(t), f.visitor(t), f.visitor(t)
+	owner.enter(email)
+	stranger.enter(email)
+	link := f.receipt(t, "New sign-in to your account")
+	for range 2 {
+		f.DB.Clock.Advance(account.SessionLifetime + time.Minute)
+		stranger.enter(email)
+	}
+	if got := reader.Get(link).Find("h1").Text(); got != "Sign this browser out?" {
+		t.Errorf("heading %q", got)
+	}
+	reader.Location(reader.Post(link))
+	if got := stranger.Location(stranger.Get("/account")); got != "/account/sign-in" {
+		t.Errorf("the browser is still signed in: %q", got)
+	}
+	if n := pgtest.Value[int](t, f.DB, "select count(*)::int from known_browsers"); n != 1 {
+		t.Errorf("%d browsers are known, want the owner's", n)
+	}
+	if got := reader.Get(link).Find("h1").Text(); got != "That browser is signed out" {
+		t.Errorf("afterwards: %q", got)
+	}
+}
+
 // TestReceiptsThatDoNotWork look the same: forged, cut short, too old, and of a user who was deleted.
 func TestReceiptsThatDoNotWork(t *testing.T) {
 	t.Parallel()

@@ -214,9 +214,8 @@ func (p *pages) signOut(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	dropCookie(w, sessionCookie)
-	for _, path := range []string{"/", accountBase} {
-		setCookieAt(w, path, typedCookie, "", -time.Second)
-	}
+	dropCookie(w, typedCookie)
+	setCookieAt(w, accountBase, typedCookie, "", -time.Second)
 	return site.Redirect(accountBase + "/sign-in?signed-out")
 }
 

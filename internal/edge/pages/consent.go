@@ -141,6 +141,8 @@ func (p *pages) restart(w http.ResponseWriter, r *http.Request, request pending)
 		}
 	}
 	setCookieAt(w, request.base, requestSessionCookie, "", -time.Second)
+	dropCookie(w, typedCookie) // or the form would be filled in with the address of the first user
+	setCookieAt(w, request.base, typedCookie, "", -time.Second)
 	return site.Redirect(request.base + "/sign-in")
 }
 

@@ -188,6 +188,11 @@ func TestNotYou(t *testing.T) {
 	if got := v.Location(v.Get(base + "/consent")); got != base+"/sign-in" {
 		t.Errorf("the consent leads to %q", got)
 	}
+	for _, form := range []string{base, v.open(scope.All)} {
+		if got, _ := v.Get(form + "/sign-in").Find("input[name=email]").Attr("value"); got != "" {
+			t.Errorf("the form is filled in with %q, who the user is not", got)
+		}
+	}
 	code := v.ask(base, "bea@example.com")
 	v.Location(v.Post(base+"/code", "code", code))
 	if got := said(v.Get(base + "/consent").Find(".you .address")); got != "bea@example.com" {

@@ -22,6 +22,7 @@ type Request struct {
 	CallbackURL string
 	Scopes      scope.Set
 	ExpiresAt   time.Time
+	Left        time.Duration // until ExpiresAt, by the database's clock; only before sign-in
 	SignedIn    bool
 }
 
@@ -91,7 +92,7 @@ func (s *Server) OpenRequest(ctx context.Context, sealed SealedRequest, browser 
 	if !expires.After(client.Now) {
 		return Request{}, ErrRequestEnded
 	}
-	return Request{Partner: partnerOf(&client), CallbackURL: client.CallbackUrl, Scopes: request.Scopes, ExpiresAt: expires}, nil
+	return Request{Partner: partnerOf(&client), CallbackURL: client.CallbackUrl, Scopes: request.Scopes, ExpiresAt: expires, Left: expires.Sub(client.Now)}, nil
 }
 
 // Request returns a pending request after sign-in. session is the hash of the sign-in's secret. Error: ErrRequestEnded.

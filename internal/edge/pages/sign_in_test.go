@@ -441,6 +441,23 @@ func TestOnlyTheLink(t *testing.T) {
 	}
 }
 
+// TestTimeThatIsLeft: whoever comes back to the first page is told how much of the time is left, not how much there was.
+func TestTimeThatIsLeft(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	v := f.visitor(t)
+	base := v.open(scope.All)
+	for _, at := range []struct {
+		later time.Duration
+		want  string
+	}{{0, "you have 10 minutes to finish"}, {7 * time.Minute, "you have 3 minutes to finish"}, {150 * time.Second, "you have a minute to finish"}} {
+		f.DB.Clock.Advance(at.later)
+		if got := v.Get(base + "/sign-in").Find("main > .aside").Text(); !strings.Contains(got, at.want) {
+			t.Errorf("%q, want %q", got, at.want)
+		}
+	}
+}
+
 // TestLog: one event for each request, which tells what happened and to nobody whom.
 func TestLog(t *testing.T) {
 	t.Parallel()

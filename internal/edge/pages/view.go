@@ -21,7 +21,7 @@ import (
 type view struct {
 	Base    string // of the paths: /authorize/{request} or /account
 	Partner partner
-	Minutes int // that an authorization may take, or that a session of the account pages lasts
+	Minutes int // that are left for an authorization, or that a session of the account pages lasts
 
 	Email        string        // as it was typed
 	Problem      string        // what was wrong with the form, or why a request ended, by a name that the template knows
@@ -54,11 +54,7 @@ type view struct {
 
 // view holds what all pages of the request show.
 func (p *pages) view(request pending) view {
-	return view{
-		Base:    request.base,
-		Partner: partner{Partner: request.Partner, Callback: request.CallbackURL},
-		Minutes: minutes(p.RequestLifetime),
-	}
+	return view{Base: request.base, Partner: partner{Partner: request.Partner, Callback: request.CallbackURL}, Minutes: minutes(request.Left)}
 }
 
 // Visit is the kind of consent page, by the name that its texts have: mismatch, again if there is a connection, or consent.

@@ -126,7 +126,7 @@ func TestAuditCSV(t *testing.T) {
 	f := newFixture(t)
 	named, _ := f.happened(t)
 	v := f.signedIn(t, edgetest.GraceToken)
-	link := v.Get(auditPath+"?actor=ada&partner="+named.ID.String()).Find("a[download]").AttrOr("href", "")
+	link := v.Get(auditPath+"?actor=ada&partner="+named.ID.String()).Find(".ways a.other").AttrOr("href", "")
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.server.URL+link, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -48,7 +48,7 @@ func TestExportUser(t *testing.T) {
 	f := newFixture(t)
 	for token, name := range map[string]string{edgetest.AdaToken: "ada", edgetest.GraceToken: "grace"} {
 		v := f.signedIn(t, token)
-		export := v.Get(userPath(f.User.ID)).Find("a[download]").AttrOr("href", "")
+		export := v.Get(userPath(f.User.ID)).Find("a[href$='/export']").AttrOr("href", "")
 		got := v.Get(export)
 		if err := contracttest.Operator.CheckSchema("UserCopy", []byte(got.Source)); err != nil || got.StatusCode != http.StatusOK || !strings.Contains(got.Source, f.User.Email) {
 			t.Errorf("%s gets %d: %s, %v", export, got.StatusCode, got.Source, err)

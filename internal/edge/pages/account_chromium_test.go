@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"connect-svc/internal/domain/account"
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/testing/edgetest"
 )
@@ -81,6 +82,20 @@ func TestChromiumAccount_4(t *testing.T) {
 	// Going back does not show the former page again.
 	s.Do(chromedp.Evaluate[chromedp.Void]("void setTimeout(() => history.back())"))
 	s.WaitTitle("Sign in to your connections · Activity Connect")
+}
+
+// TestChromiumCopyAfterTheSession: who asks for a copy when the session has ended signs in again. The browser saves no page as the copy.
+func TestChromiumCopyAfterTheSession(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t)
+	s.Open(at("/account"))
+	s.enter(t)
+	s.DB.Clock.Advance(account.SessionLifetime)
+	s.Submit(chromedp.Click(chromedp.CSS(`a[href="` + copyPath + `"]`)))
+	s.IsTitled("Sign in to your connections · Activity Connect")
+	if got := s.Location(); got != at("/account/sign-in?ended") {
+		t.Errorf("location = %q", got)
+	}
 }
 
 // TestChromiumAccountAnotherSite: a page elsewhere that posts our forms changes nothing.

@@ -142,6 +142,19 @@ func TestRemovedBrowserIsSignedOut(t *testing.T) {
 	}
 }
 
+// TestLastBrowserIsRemoved: the page says so, though it has no list of browsers any more.
+func TestLastBrowserIsRemoved(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	v := f.visitor(t)
+	v.enter(email)
+	field, _ := v.account().Find(".browsers input[name=browser]").Attr("value")
+	page := v.Get(v.Location(v.Post("/account/browsers", "browser", field)))
+	if got := said(page.Find("[role=status]")); !strings.HasPrefix(got, "That browser is removed.") || page.Find("input[name=browser]").Length() != 0 {
+		t.Errorf("the page says %q", said(page.Find("main")))
+	}
+}
+
 // TestKnownBrowsersOfSeveralUsers: a browser of a family knows four users, each sign-in with a new key.
 func TestKnownBrowsersOfSeveralUsers(t *testing.T) {
 	t.Parallel()

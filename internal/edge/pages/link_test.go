@@ -121,6 +121,28 @@ func TestLinkElsewhere(t *testing.T) {
 	}
 }
 
+// TestLinkAloneIsLate: the page says it of the link, as the email has no code, and does not ask to open it.
+func TestLinkAloneIsLate(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, account.Settings{})
+	v := f.visitor(t)
+	v.ask(accountBase, email)
+	f.DB.Exec(t, "update sign_in_limits set failed = 100")
+	v.Location(v.Post(accountBase + "/new-code"))
+	link, err := url.Parse(linkInEmail.FindString(f.post.Next(t).Text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.DB.Clock.Advance(account.CodeLifetime)
+	page := v.Get(v.Location(v.Get(link.Path)))
+	if got := said(page.Find("#problem")); got != "This link is more than 10 minutes old and no longer works." {
+		t.Errorf("the problem is %q", got)
+	}
+	if got := said(page.Find("main")); strings.Contains(got, "sent a link") || page.Find("form[action$='/new-code'] button").Text() != "Send a new link" {
+		t.Errorf("the page says %q", got)
+	}
+}
+
 // TestLinkAlone: where codes work no more, the page says so, and the link of the next email leads on.
 func TestLinkAlone(t *testing.T) {
 	t.Parallel()

@@ -176,11 +176,9 @@ func TestAccountSteps(t *testing.T) {
 			t.Errorf("location = %q, want %q", got, to)
 		}
 	}
-	for range 2 { // with and without the cookie that a form leaves
-		leads(v.Get("/account/code"), "/account/sign-in")
-		leads(v.Post("/account/code", "code", "123456"), "/account/sign-in")
-		leads(v.Post("/account/new-code"), "/account/sign-in")
-	}
+	leads(v.Get("/account/code"), "/account/sign-in?not-begun")
+	leads(v.Post("/account/code", "code", "123456"), "/account/sign-in?not-begun")
+	leads(v.Post("/account/new-code"), "/account/sign-in?not-begun")
 	first := v.ask("/account", email)
 	if got, _ := v.Get("/account/sign-in").Find("input[name=email]").Attr("value"); got != email {
 		t.Errorf("going back to the address shows %q", got)
@@ -199,6 +197,25 @@ func TestAccountSteps(t *testing.T) {
 	leads(v.Post("/account/new-code"), "/account")
 	if got := v.Post("/account?again").StatusCode; got != http.StatusNotFound {
 		t.Errorf("status = %d", got)
+	}
+}
+
+// TestAccountWithoutCookies: a browser that keeps none, or has dropped that of the sign-in by the time of the code, is told so.
+func TestAccountWithoutCookies(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	v := f.visitor(t)
+	code := func() edgetest.Page { return v.Get(v.Location(v.forget("/account/sign-in", "email", email))) }
+	late := func() edgetest.Page {
+		code := v.ask(accountBase, email)
+		v.Client.Jar = f.visitor(t).Client.Jar
+		return v.Post("/account/code", "code", code)
+	}
+	for name, after := range map[string]func() edgetest.Page{"at once": code, "late": late} {
+		page := v.Get(v.Location(after()))
+		if got := said(page.Find("[role=status]")); !strings.Contains(got, "doesn’t keep cookies") || page.Find("input[name=email]").Length() != 1 {
+			t.Errorf("%s: the page says %q", name, said(page.Find("main")))
+		}
 	}
 }
 

@@ -35,10 +35,13 @@ func (p *pages) routeSignIn(router chi.Router, base string, find func(*http.Requ
 		}
 		return s, err
 	}
-	// Without a sign-in these pages redirect to the form for the address.
+	// Without a sign-in these pages redirect to the form for the address, which says why if the browser lacks the cookie of one.
 	orBegin := func(handle site.About[signIn]) http.HandlerFunc {
 		return p.page(func(w http.ResponseWriter, r *http.Request) error {
 			err := site.Given(begun, handle)(w, r)
+			if errors.Is(err, account.ErrNoSignIn) && base == accountBase && cookieText(r, signInCookie) == "" {
+				return site.Redirect(base + "/sign-in?not-begun")
+			}
 			if errors.Is(err, account.ErrNoSignIn) {
 				return site.Redirect(baseOf(r) + "/sign-in")
 			}

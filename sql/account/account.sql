@@ -72,8 +72,12 @@ select user_id, email from users where user_id = any (@user_ids::uuid[]);
 select * from users where user_id > @after order by user_id limit sqlc.arg(row_limit)::int;
 
 -- name: LockUser :one
+-- Keeps other acts on the user waiting, and nobody who adds rows of the user, as an import does until it ends.
+select email, language from users where user_id = @user_id for no key update;
+
+-- name: LockUserToDelete :one
 -- Waits for concurrent statements that add rows of this user, and keeps later ones out.
-select email, language from users where user_id = @user_id for update;
+select email from users where user_id = @user_id for update;
 
 -- name: SetLanguage :exec
 update users set language = @language::text where user_id = @user_id;

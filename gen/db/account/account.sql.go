@@ -1162,7 +1162,7 @@ func (q *Queries) ListWaiting(ctx context.Context, signInIds []uuid.UUID) ([]uui
 }
 
 const lockUser = `-- name: LockUser :one
-select email, language from users where user_id = $1 for update
+select email, language from users where user_id = $1 for no key update
 `
 
 type LockUserRow struct {
@@ -1170,12 +1170,24 @@ type LockUserRow struct {
 	Language *string
 }
 
-// Waits for concurrent statements that add rows of this user, and keeps later ones out.
+// Keeps other acts on the user waiting, and nobody who adds rows of the user, as an import does until it ends.
 func (q *Queries) LockUser(ctx context.Context, userID uuid.UUID) (LockUserRow, error) {
 	row := q.db.QueryRow(ctx, lockUser, userID)
 	var i LockUserRow
 	err := row.Scan(&i.Email, &i.Language)
 	return i, err
+}
+
+const lockUserToDelete = `-- name: LockUserToDelete :one
+select email from users where user_id = $1 for update
+`
+
+// Waits for concurrent statements that add rows of this user, and keeps later ones out.
+func (q *Queries) LockUserToDelete(ctx context.Context, userID uuid.UUID) (string, error) {
+	row := q.db.QueryRow(ctx, lockUserToDelete, userID)
+	var email string
+	err := row.Scan(&email)
+	return email, err
 }
 
 const markCodeFailed = `-- name: MarkCodeFailed :execrows

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"
 )
@@ -216,5 +217,44 @@ func TestSessionStartsDuringADeletion(t *testing.T) {
 	}
 	if err := wait.For(t, "the session", started); !errors.Is(err, ErrNoSignIn) {
 		t.Errorf("the session: %v, want no sign-in", err)
+	}
+}
+
+// TestSignInDuringAnImport: an import keeps the users of its file from being deleted until it ends, and its checks of foreign keys do so, too.
+// Meanwhile they sign in, forget a browser, and get another address.
+func TestSignInDuringAnImport(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{})
+	user, signIn := b.user(t, "ada@example.com"), uuid.New()
+	verified, err := b.VerifyCode(t.Context(), signIn, b.code(t, signIn, user.Email))
+	if err != nil {
+		t.Fatal(err)
+	}
+	importing, err := b.db.Pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer importing.Rollback(t.Context()) //nolint:errcheck // nothing was written
+	if _, err := importing.Exec(t.Context(), "select from users where user_id = $1 for key share", user.ID); err != nil {
+		t.Fatal(err)
+	}
+	pool, err := postgres.Open(t.Context(), b.db.URL+"&lock_timeout=1s", postgres.WithClock(b.db.Clock), postgres.WithLimits(wait.Patient))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	server := New(pool, b.keys, nil, b.settings)
+	session, err := server.StartSession(t.Context(), signIn, verified)
+	if err != nil {
+		t.Errorf("the session: %v", err)
+	}
+	if err := server.RememberBrowser(t.Context(), signIn, verified.Browser, nil, "", "en"); err != nil {
+		t.Errorf("the browser: %v", err)
+	}
+	if err := server.ForgetBrowser(t.Context(), session, verified.Browser.id()); err != nil {
+		t.Errorf("its removal: %v", err)
+	}
+	if _, err := server.ChangeUser(t.Context(), user.ID, UserChange{Email: new("bea@example.com")}); err != nil {
+		t.Errorf("another address: %v", err)
 	}
 }

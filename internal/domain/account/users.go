@@ -161,16 +161,16 @@ func (a *Accounts) CountEndings(ctx context.Context, user User) (Endings, error)
 func (a *Accounts) DeleteUser(ctx context.Context, id uuid.UUID) (connections int64, err error) {
 	err = postgres.InTxAgain(ctx, a.pool, func(tx pgx.Tx) error {
 		queries := a.queries.WithTx(tx)
-		user, err := queries.LockUser(ctx, id)
+		email, err := queries.LockUserToDelete(ctx, id)
 		if err != nil {
 			return err
 		}
 		connections, err = a.settings.EndConnections(ctx, tx, id)
-		key := text.AddressKey(user.Email)
+		key := text.AddressKey(email)
 		return cmp.Or(
 			err,
 			queries.DeleteSignInsOf(ctx, accountdb.DeleteSignInsOfParams{UserIds: []uuid.UUID{id}, Addresses: []string{key}}),
-			queries.DeleteAddress(ctx, accountdb.DeleteAddressParams{Address: key, UserID: id, Email: user.Email}),
+			queries.DeleteAddress(ctx, accountdb.DeleteAddressParams{Address: key, UserID: id, Email: email}),
 			queries.DeleteUser(ctx, id),
 			queries.DeleteNoticesOf(ctx, id),
 			queries.InsertUserDeleted(ctx, accountdb.InsertUserDeletedParams{UserID: id, Connections: connections, Actor: work.Actor(ctx)}),

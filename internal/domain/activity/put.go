@@ -311,7 +311,7 @@ func check(malformed []refusal.Field, parts []part, known map[any]owner, skip bo
 }
 
 // lockUsers returns the users that exist. Its lock serializes batches for the same users, and keeps the users from being deleted until
-// the batch is done. It is the weakest lock that does so: connecting, signing in and imports continue. If users are sharded it
+// the batch is done. It is the weakest lock that does so: connecting and imports continue, and a sign-in waits. If users are sharded it
 // locks none.
 func lockUsers(ctx context.Context, tx pgx.Tx, users []any, sharded bool) (known map[any]owner, err error) {
 	query := "select user_id, timezone, registered_on from users where user_id = any ($1) order by user_id"

@@ -242,11 +242,13 @@ func (a *Accounts) EndBrowser(ctx context.Context, receipt Receipt) error {
 	users := []uuid.UUID{receipt.UserID}
 	err := postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
 		queries := a.queries.WithTx(tx)
+		_, gone := queries.LockUser(ctx, receipt.UserID) // first, as a deletion and a change of the address do
 		return cmp.Or(
+			gone,
 			queries.ForgetBrowser(ctx, accountdb.ForgetBrowserParams{UserID: receipt.UserID, BrowserID: receipt.BrowserID}),
 			queries.DeleteSessionsOf(ctx, users),
 			a.settings.EndRequests(ctx, tx, users),
 		)
 	})
-	return postgres.Wrap("account: end a browser", err)
+	return postgres.WrapNoRows("account: end a browser", err, nil)
 }

@@ -183,13 +183,15 @@ func (a *Accounts) RecentAddress(ctx context.Context, key BrowserKey) (string, e
 func (a *Accounts) ForgetBrowser(ctx context.Context, session SessionKey, id uuid.UUID) error {
 	err := postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
 		queries := a.queries.WithTx(tx)
+		_, gone := queries.LockUser(ctx, session.UserID) // first, as a deletion and a change of the address do
 		return cmp.Or(
+			gone,
 			queries.ForgetBrowser(ctx, accountdb.ForgetBrowserParams{UserID: session.UserID, BrowserID: id}),
 			queries.EndOtherSessions(ctx, accountdb.EndOtherSessionsParams{UserID: session.UserID, SecretHash: session.hash()}),
 			a.settings.EndRequests(ctx, tx, []uuid.UUID{session.UserID}),
 		)
 	})
-	return postgres.Wrap("account: forget a browser", err)
+	return postgres.WrapNoRows("account: forget a browser", err, nil)
 }
 
 // keyOf returns the key for a user, or the zero value.

@@ -220,6 +220,12 @@ func TestSessionStartsDuringADeletion(t *testing.T) {
 	}
 }
 
+// waits waits until a session waits for a row.
+func (b *bench) waits(t *testing.T, what string) {
+	t.Helper()
+	b.eventually(t, "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock') -- "+what)
+}
+
 // TestSignInDuringAnImport: an import keeps the users of its file from being deleted until it ends, and its checks of foreign keys do so, too.
 // Meanwhile they sign in, forget a browser, and get another address.
 func TestSignInDuringAnImport(t *testing.T) {
@@ -256,5 +262,46 @@ func TestSignInDuringAnImport(t *testing.T) {
 	}
 	if _, err := server.ChangeUser(t.Context(), user.ID, UserChange{Email: new("bea@example.com")}); err != nil {
 		t.Errorf("another address: %v", err)
+	}
+}
+
+// TestBrowserIsForgottenDuringADeletion: the removal of a browser, and a deletion of its user or a change of the address, lock rows in one order.
+func TestBrowserIsForgottenDuringADeletion(t *testing.T) {
+	pgtest.NotOnCluster(t, "the node does not know what its shards wait for")
+	t.Parallel()
+	b := newBench(t, Settings{})
+	endRequests := func(ctx context.Context, tx pgx.Tx, _ []uuid.UUID) error { // one row stands for those of the requests
+		_, err := tx.Exec(ctx, "update turns set turn = turn where turn = 'limiter'")
+		return err
+	}
+	server := New(b.db.Pool, b.keys, nil, Settings{EndRequests: endRequests})
+	for name, forget := range map[string]func(SessionKey, uuid.UUID) error{
+		"by the user": func(session SessionKey, browser uuid.UUID) error {
+			return server.ForgetBrowser(t.Context(), session, browser)
+		},
+		"by the link of a receipt": func(session SessionKey, browser uuid.UUID) error {
+			return server.EndBrowser(t.Context(), Receipt{UserID: session.UserID, BrowserID: browser})
+		},
+	} {
+		user := b.user(t, "ada@example.com")
+		session := b.session(t, user.Email)
+		browser := newBrowserKey(user.ID)
+		b.db.Exec(t, "insert into known_browsers (user_id, browser_id, name, signed_in_at) values ($1, $2, '', connect_now())", user.ID, browser.id())
+		forgotten := make(chan error, 1)
+		start := sync.OnceFunc(func() { // a deletion after a deadlock is repeated
+			go func() { forgotten <- forget(session, browser.id()) }()
+			b.waits(t, "the browser")
+		})
+		operator := New(b.db.Pool, b.keys, nil, Settings{EndConnections: func(ctx context.Context, tx pgx.Tx, _ uuid.UUID) (int64, error) {
+			err := endRequests(ctx, tx, nil)
+			start()
+			return 0, err
+		}})
+		if _, err := operator.DeleteUser(t.Context(), user.ID); err != nil {
+			t.Errorf("%s: the deletion: %v", name, err)
+		}
+		if err := wait.For(t, "the browser", forgotten); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

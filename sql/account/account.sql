@@ -284,14 +284,15 @@ from sign_ins
 where sign_in_id = @sign_in_id;
 
 -- name: DeleteExpiredSignIns :execrows
--- The limit here and below keeps the statement within its timeout.
-delete from sign_ins where sign_in_id in (
+-- The limit here and below keeps the statement within its timeout. A row that has got a new code since it was found stays: PostgreSQL checks
+-- the outer condition again.
+delete from sign_ins where expires_at <= @before::timestamptz and sign_in_id in (
     select sign_in_id from sign_ins where expires_at <= @before::timestamptz limit 50000
 );
 
 -- name: DeletePastLimits :execrows
 -- Limits without emails that count, and without failed attempts that count.
-delete from sign_in_limits where key in (
+delete from sign_in_limits where last_at <= @emails_before::timestamptz and (failed = 0 or last_at <= @failed_before::timestamptz) and key in (
     select key from sign_in_limits
     where last_at <= @emails_before::timestamptz
         and (failed = 0 or last_at <= @failed_before::timestamptz)

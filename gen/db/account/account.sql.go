@@ -295,12 +295,13 @@ func (q *Queries) DeleteExpiredSessions(ctx context.Context, before time.Time) (
 }
 
 const deleteExpiredSignIns = `-- name: DeleteExpiredSignIns :execrows
-delete from sign_ins where sign_in_id in (
+delete from sign_ins where expires_at <= $1::timestamptz and sign_in_id in (
     select sign_in_id from sign_ins where expires_at <= $1::timestamptz limit 50000
 )
 `
 
-// The limit here and below keeps the statement within its timeout.
+// The limit here and below keeps the statement within its timeout. A row that has got a new code since it was found stays: PostgreSQL checks
+// the outer condition again.
 func (q *Queries) DeleteExpiredSignIns(ctx context.Context, before time.Time) (int64, error) {
 	result, err := q.db.Exec(ctx, deleteExpiredSignIns, before)
 	if err != nil {
@@ -324,7 +325,7 @@ func (q *Queries) DeletePastBrowsers(ctx context.Context, before time.Time) (int
 }
 
 const deletePastLimits = `-- name: DeletePastLimits :execrows
-delete from sign_in_limits where key in (
+delete from sign_in_limits where last_at <= $1::timestamptz and (failed = 0 or last_at <= $2::timestamptz) and key in (
     select key from sign_in_limits
     where last_at <= $1::timestamptz
         and (failed = 0 or last_at <= $2::timestamptz)

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 // Names "4" are section 4 of the decisions: "a code of six digits: valid 10 minutes, five tries, then a new code is
@@ -406,6 +407,45 @@ func TestSweep(t *testing.T) {
 		b.db.Clock.Set(test.after)
 		if got := count(); got != test.want {
 			t.Errorf("after %v: %v rows of sign-ins and limits, want %v", test.after, got, test.want)
+		}
+	}
+}
+
+// A code that is asked for while a sweep finds the last one of long ago works: neither its sign-in nor the count of its attempts is deleted.
+func TestSweepMeetsANewCode(t *testing.T) {
+	pgtest.NotOnCluster(t, "the node does not know what its shards wait for")
+	t.Parallel()
+	for name, sameSignIn := range map[string]bool{"the same sign-in": true, "another sign-in": false} {
+		b := newBench(t, Settings{CodesPerEmail: 5, CodesPerNetwork: 30})
+		user, signIn := b.user(t, "ada@example.com"), uuid.New()
+		b.code(t, signIn, user.Email)
+		b.settled(t)
+		b.db.Clock.Advance(25 * time.Hour)
+		if !sameSignIn {
+			signIn = uuid.New()
+		}
+		asking, err := b.db.Pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer asking.Rollback(t.Context()) //nolint:errcheck // it was committed, or the test has failed
+		request := CodeRequest{SignIn: signIn, Email: user.Email, Network: netip.MustParseAddr("192.0.2.1"), LinkPath: "/account/link"}
+		if err := b.storeCodeIn(t.Context(), b.queries.WithTx(asking), request, time.Hour, new(logEntry)); err != nil {
+			t.Fatal(err)
+		}
+		swept := make(chan error, 1)
+		go func() { swept <- b.Sweep(t.Context(), b.db.Now().Add(-5*time.Minute)) }()
+		b.waits(t, "the sweep")
+		if err := asking.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := wait.For(t, "the sweep", swept); err != nil {
+			t.Error(err)
+		}
+		if n := pgtest.Value[int64](t, b.db, "select count(*) from sign_ins where sign_in_id = $1", signIn); n != 1 {
+			t.Errorf("%s: the code is gone", name)
+		} else if _, err := b.VerifyCode(t.Context(), signIn, b.codeNow(t, signIn)); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -271,8 +271,9 @@ with oldest as materialized (
 select count(distinct (t.user_id, t.client_id)) from taken t;
 
 -- name: SweepWebhookEvents :execrows
+-- An event that was replayed since it was found stays: PostgreSQL checks the outer condition again.
 delete from webhook_events
-where (user_id, event_id) in (
+where state <> 'pending' and (user_id, event_id) in (
     select e.user_id, e.event_id from webhook_events e
     where e.created_at < @before::timestamptz and e.state <> 'pending'
     order by e.created_at

@@ -1180,7 +1180,7 @@ func (q *Queries) StopWebhookEndpoint(ctx context.Context, arg StopWebhookEndpoi
 
 const sweepWebhookEvents = `-- name: SweepWebhookEvents :execrows
 delete from webhook_events
-where (user_id, event_id) in (
+where state <> 'pending' and (user_id, event_id) in (
     select e.user_id, e.event_id from webhook_events e
     where e.created_at < $1::timestamptz and e.state <> 'pending'
     order by e.created_at
@@ -1193,6 +1193,7 @@ type SweepWebhookEventsParams struct {
 	MaxRows int32
 }
 
+// An event that was replayed since it was found stays: PostgreSQL checks the outer condition again.
 func (q *Queries) SweepWebhookEvents(ctx context.Context, arg SweepWebhookEventsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, sweepWebhookEvents, arg.Before, arg.MaxRows)
 	if err != nil {

@@ -13,7 +13,10 @@ import (
 
 	"github.com/google/uuid"
 
+	webhookdb "connect-svc/gen/db/webhook"
+	"connect-svc/internal/foundation/work"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 // An event that is written is delivered, and the log says how.
@@ -318,6 +321,41 @@ func TestReplay(t *testing.T) {
 	}
 	if err := w.Replay(t.Context(), uuid.New()); err == nil || !strings.Contains(err.Error(), ErrNoEvent.Error()) {
 		t.Errorf("no such event: %v", err)
+	}
+}
+
+// An event that is replayed while a sweep finds that it is 30 days old is sent, as the replay was answered.
+func TestReplayDuringASweep(t *testing.T) {
+	pgtest.NotOnCluster(t, "the node does not know what its shards wait for")
+	t.Parallel()
+	w := newWorld(t)
+	id := w.revoked(t, w.client(t, nil))
+	w.taken(t)
+	w.db.Exec(t, "update webhook_events set state = 'failed', created_at = created_at - interval '30 days 1 minute'")
+	replaying, err := w.db.Pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer replaying.Rollback(t.Context()) //nolint:errcheck // it was committed, or the test has failed
+	err = w.queries.WithTx(replaying).ReplayWebhookEvent(t.Context(), webhookdb.ReplayWebhookEventParams{
+		UserID: w.event(t, id).userID, EventID: id, Actor: work.System,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	swept := make(chan error, 1)
+	go func() { swept <- w.Sweep(t.Context(), w.db.Now()) }()
+	wait.Until(t, "the sweep waits", func() bool {
+		return pgtest.Value[bool](t, w.db, "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')")
+	})
+	if err := replaying.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := wait.For(t, "the sweep", swept); err != nil {
+		t.Error(err)
+	}
+	if event := w.event(t, id); event.State != Pending {
+		t.Errorf("the event is %s", event.State)
 	}
 }
 

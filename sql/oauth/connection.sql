@@ -24,14 +24,15 @@ update connections set browser = @browser, browser_version = version where user_
 -- The code exchange (specification 3.1, 4.3). The code must name the current version, which the exchange raises by one. So the first
 -- of several outstanding codes wins, and a used code names an older version. An exchange that started before its client was
 -- offboarded may commit afterwards. EndConnectionsOfOffboarded finds its connection. The user gets a receipt unless the connection could read
--- before: then the exchange only renews it. before is read from the locked row: a join would see the row of before a wait.
+-- before: then the exchange only renews it. before is read from the locked row: a join would see the row of before a wait. The lock waits for
+-- no batch or import that has noted a change for the connection, here and in DisconnectConnection.
 with before as (
     select c.client_id, c.state, c.refresh_deadline
     from connections c
     where c.user_id = @user_id and c.client_id = @client_id
         and c.version = @code_version::bigint and (c.state = 'disconnected' or c.scopes = @scopes::scope_set)
         and @code_expires_at::timestamptz > connect_now()
-    for update
+    for no key update
 ), authorized as (
     update connections c
     set version = c.version + 1,
@@ -273,7 +274,7 @@ with before as (
     select c.user_id, c.client_id, c.grant_id, c.version, c.state, c.lapse_told is not distinct from c.refresh_deadline as lapse_told
     from connections c where c.user_id = @user_id and c.client_id = @client_id and c.version > 0
         and (sqlc.narg(of_version)::bigint is null or c.version = sqlc.narg(of_version)::bigint)
-    for update
+    for no key update
 ), ended as (
     update connections c
     set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null

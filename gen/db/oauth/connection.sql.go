@@ -87,7 +87,7 @@ with before as (
     where c.user_id = $1 and c.client_id = $2
         and c.version = $3::bigint and (c.state = 'disconnected' or c.scopes = $4::scope_set)
         and $5::timestamptz > connect_now()
-    for update
+    for no key update
 ), authorized as (
     update connections c
     set version = c.version + 1,
@@ -154,7 +154,8 @@ type AuthorizeConnectionRow struct {
 // The code exchange (specification 3.1, 4.3). The code must name the current version, which the exchange raises by one. So the first
 // of several outstanding codes wins, and a used code names an older version. An exchange that started before its client was
 // offboarded may commit afterwards. EndConnectionsOfOffboarded finds its connection. The user gets a receipt unless the connection could read
-// before: then the exchange only renews it. before is read from the locked row: a join would see the row of before a wait.
+// before: then the exchange only renews it. before is read from the locked row: a join would see the row of before a wait. The lock waits for
+// no batch or import that has noted a change for the connection, here and in DisconnectConnection.
 func (q *Queries) AuthorizeConnection(ctx context.Context, arg AuthorizeConnectionParams) (AuthorizeConnectionRow, error) {
 	row := q.db.QueryRow(ctx, authorizeConnection,
 		arg.UserID,
@@ -195,7 +196,7 @@ with before as (
     select c.user_id, c.client_id, c.grant_id, c.version, c.state, c.lapse_told is not distinct from c.refresh_deadline as lapse_told
     from connections c where c.user_id = $1 and c.client_id = $2 and c.version > 0
         and ($3::bigint is null or c.version = $3::bigint)
-    for update
+    for no key update
 ), ended as (
     update connections c
     set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null

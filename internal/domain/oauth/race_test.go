@@ -12,6 +12,7 @@ import (
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 // parallel starts n calls at once, alternately on two servers with pools of their own, and returns their outcomes.
@@ -322,5 +323,35 @@ func TestChangedRegistration_7_3(t *testing.T) {
 		if _, err := f.Exchange(t.Context(), f.as(f.client.ID), params); !errors.Is(err, ErrInvalidGrant) {
 			t.Errorf("a code for the old callback, exchanged for %s: %v", callback, err)
 		}
+	}
+}
+
+// A batch or an import that has noted a change for a connection, and goes on, keeps neither an exchange nor a disconnect waiting.
+func TestActsDuringABatch(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	tokens := f.connect(t, scope.All)
+	code := f.code(t, scope.All)
+	batch, err := f.db.Pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer batch.Rollback(t.Context()) //nolint:errcheck // nothing of it is needed
+	if _, err := batch.Exec(t.Context(), `insert into webhook_changes (user_id, client_id, datasets, first_date, last_date)
+		values ($1, $2, 1, '2026-03-10', '2026-03-10')`, f.user, f.client.ID); err != nil {
+		t.Fatal(err)
+	}
+	pool, err := postgres.Open(t.Context(), f.db.URL+"&lock_timeout=1s", postgres.WithClock(f.db.Clock), postgres.WithLimits(wait.Patient))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	server := New(pool, f.keys, f.settings)
+	params := ExchangeParams{Code: code, RedirectURI: callback, CodeVerifier: verifier}
+	if _, err := server.Exchange(t.Context(), f.as(f.client.ID), params); err != nil {
+		t.Errorf("the exchange: %v", err)
+	}
+	if err := server.Disconnect(t.Context(), f.as(f.client.ID), tokens.GrantID); err != nil {
+		t.Errorf("the disconnect: %v", err)
 	}
 }

@@ -356,11 +356,12 @@ with client as (
 select client.status from client;
 
 -- name: RevokeConnectionsOfClient :one
--- Revokes a part of the authorized connections of a client. A connection that has ended since it was chosen is not revoked: it does not mean that
--- this is the last part.
+-- Revokes those connections of a client that are authorized among some that have not ended, in the order of connections_open, so that it reads no
+-- others however many there are.
 with chosen as (
     select c.user_id, c.client_id from connections c
-    where c.client_id = @client_id and c.state = 'authorized'
+    where c.client_id = @client_id and c.state <> 'disconnected' and c.user_id > @after_user
+    order by c.user_id
     limit @max_rows
 ), revoked as (
     update connections c
@@ -384,7 +385,8 @@ with chosen as (
         jsonb_build_object('reason', 'refresh_token_revoked', 'all', true)
     from revoked
 )
-select count(*) as chosen, count(revoked.user_id) as revoked from chosen left join revoked using (user_id, client_id);
+select count(*) as chosen, count(revoked.user_id) as revoked, coalesce(max(chosen.user_id::text collate "C")::uuid, @after_user)::uuid as last_user
+from chosen left join revoked using (user_id, client_id);
 
 -- name: ListOffboarded :many
 select client_id from clients where status = 'offboarded' order by client_id;

@@ -966,8 +966,9 @@ func (q *Queries) RevokeConnection(ctx context.Context, arg RevokeConnectionPara
 const revokeConnectionsOfClient = `-- name: RevokeConnectionsOfClient :one
 with chosen as (
     select c.user_id, c.client_id from connections c
-    where c.client_id = $1 and c.state = 'authorized'
-    limit $2
+    where c.client_id = $2 and c.state <> 'disconnected' and c.user_id > $1
+    order by c.user_id
+    limit $3
 ), revoked as (
     update connections c
     set state = 'revoked', refresh_hash = null
@@ -986,30 +987,38 @@ with chosen as (
     from revoked join webhook_endpoints w on w.client_id in (revoked.client_id, operator_id())
 ), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
-    select revoked.user_id, $3::text, 'connection.revoked', revoked.user_id, revoked.client_id, revoked.version,
+    select revoked.user_id, $4::text, 'connection.revoked', revoked.user_id, revoked.client_id, revoked.version,
         jsonb_build_object('reason', 'refresh_token_revoked', 'all', true)
     from revoked
 )
-select count(*) as chosen, count(revoked.user_id) as revoked from chosen left join revoked using (user_id, client_id)
+select count(*) as chosen, count(revoked.user_id) as revoked, coalesce(max(chosen.user_id::text collate "C")::uuid, $1)::uuid as last_user
+from chosen left join revoked using (user_id, client_id)
 `
 
 type RevokeConnectionsOfClientParams struct {
-	ClientID uuid.UUID
-	MaxRows  int32
-	Actor    string
+	AfterUser uuid.UUID
+	ClientID  uuid.UUID
+	MaxRows   int32
+	Actor     string
 }
 
 type RevokeConnectionsOfClientRow struct {
-	Chosen  int64
-	Revoked int64
+	Chosen   int64
+	Revoked  int64
+	LastUser uuid.UUID
 }
 
-// Revokes a part of the authorized connections of a client. A connection that has ended since it was chosen is not revoked: it does not mean that
-// this is the last part.
+// Revokes those connections of a client that are authorized among some that have not ended, in the order of connections_open, so that it reads no
+// others however many there are.
 func (q *Queries) RevokeConnectionsOfClient(ctx context.Context, arg RevokeConnectionsOfClientParams) (RevokeConnectionsOfClientRow, error) {
-	row := q.db.QueryRow(ctx, revokeConnectionsOfClient, arg.ClientID, arg.MaxRows, arg.Actor)
+	row := q.db.QueryRow(ctx, revokeConnectionsOfClient,
+		arg.AfterUser,
+		arg.ClientID,
+		arg.MaxRows,
+		arg.Actor,
+	)
 	var i RevokeConnectionsOfClientRow
-	err := row.Scan(&i.Chosen, &i.Revoked)
+	err := row.Scan(&i.Chosen, &i.Revoked, &i.LastUser)
 	return i, err
 }
 

@@ -199,8 +199,8 @@ func EndConnectionsOfClient(ctx context.Context, pool *postgres.Pool, clientID u
 	}
 }
 
-// RevokeTokensOfClient revokes all authorized and lapsed connections of a client, a thousand in a statement, and returns how many. If it is
-// interrupted, a repetition continues. Errors: refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
+// RevokeTokensOfClient revokes all authorized and lapsed connections of a client, a thousand in a statement, and returns how many. One that
+// begins meanwhile may stay. If it is interrupted, a repetition continues. Errors: refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
 func (s *Server) RevokeTokensOfClient(ctx context.Context, clientID uuid.UUID) (revoked int64, err error) {
 	status, err := s.queries.AuditTokensRevoked(ctx, oauthdb.AuditTokensRevokedParams{ClientID: clientID, Actor: work.Actor(ctx)})
 	switch {
@@ -209,10 +209,11 @@ func (s *Server) RevokeTokensOfClient(ctx context.Context, clientID uuid.UUID) (
 	case status == "offboarded":
 		return 0, refusal.ErrClientOffboarded
 	}
-	for {
+	for last := uuid.Nil; ; {
 		part, err := s.queries.RevokeConnectionsOfClient(ctx, oauthdb.RevokeConnectionsOfClientParams{
-			ClientID: clientID, Actor: work.Actor(ctx), MaxRows: perStatement,
+			ClientID: clientID, Actor: work.Actor(ctx), AfterUser: last, MaxRows: perStatement,
 		})
+		last = part.LastUser
 		if revoked += part.Revoked; err != nil || part.Chosen < perStatement {
 			return revoked, postgres.Wrap("tokens of client "+clientID.String(), err)
 		}

@@ -355,3 +355,42 @@ func TestActsDuringABatch(t *testing.T) {
 		t.Errorf("the disconnect: %v", err)
 	}
 }
+
+// A revocation of all tokens of a client that is repeated reads its connections in parts, and those of other clients not at all.
+func TestRevocationOfAllReadsParts(t *testing.T) {
+	pgtest.NotOnCluster(t, "a cluster plans each statement anew for its nodes")
+	t.Parallel()
+	f := newFixture(t)
+	f.newClient(t)
+	f.db.Exec(t, `insert into users (user_id, email, timezone, registered_on, created_at)
+		select gen_random_uuid(), n || '@example.com', 'UTC', '2020-01-01', connect_now() from generate_series(1, 5000) n`)
+	f.db.Exec(t, `insert into connections (user_id, client_id, grant_id, version, state, scopes, history_from, authorized_at, refresh_generation,
+			refresh_hash, refresh_deadline)
+		select user_id, client_id, gen_random_uuid(), 1, 'authorized', 7, '2020-01-01', connect_now(), 1, sha256(''),
+			connect_now() + interval '90 days' from users cross join clients`)
+	f.db.Exec(t, "analyze clients, connections")
+	f.db.Exec(t, `update connections set state = 'revoked', refresh_hash = null
+		where client_id = $1 and user_id < (select user_id from users order by user_id offset 4990 limit 1)`, f.client.ID)
+	sent := new(pgtest.Statements)
+	pool, err := postgres.Open(t.Context(), f.db.URL, postgres.WithClock(f.db.Clock), postgres.WithTracer(sent))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	*sent = nil // what opening it asked
+	if n, err := New(pool, f.keys, f.settings).RevokeTokensOfClient(t.Context(), f.client.ID); err != nil || n != 11 {
+		t.Errorf("%d revoked, %v, want 11", n, err)
+	}
+	if n := pgtest.Value[int](t, f.db, "select count(*)::int from connections where state = 'authorized' and client_id = $1", f.client.ID); n != 0 {
+		t.Errorf("%d connections are left", n)
+	}
+	sent.Explain(t, pool, func(sql string, plan []pgtest.PlanNode) {
+		if !strings.Contains(sql, "RevokeConnectionsOfClient") {
+			return
+		}
+		chosen := slices.IndexFunc(plan, func(n pgtest.PlanNode) bool { return n.Table == "connections" && n.Alias == "c" })
+		if chosen < 0 || plan[chosen].Read() > 3*perStatement { // the last parts may be read at once
+			t.Errorf("the connections are chosen by %+v", plan)
+		}
+	})
+}

@@ -425,11 +425,13 @@ select count(*) as chosen, count(ended.user_id) as ended from chosen left join e
 
 -- name: TellLapses :execrows
 -- Tells users, the operator and the audit log that connections have lapsed, in parts: not those of long ago, of which nobody was told. It reads the
--- whole table, which has no index of deadlines, so that a refresh stays cheap. A generation of 0 waits for its token (ReplayActs).
+-- whole table, which has no index of deadlines, so that a refresh stays cheap. The order has it read to the end before the first row is locked.
+-- A generation of 0 waits for its token (ReplayActs).
 with chosen as (
     select c.user_id, c.client_id, c.refresh_deadline from connections c
     where c.state = 'authorized' and not is_authorized(c.state, c.refresh_deadline) and c.lapse_told is distinct from c.refresh_deadline and c.refresh_generation > 0
         and connection_state(c.state, c.refresh_deadline, @since::timestamptz) <> 'lapsed'
+    order by c.refresh_deadline
     limit @max_rows
 ), lapsed as (
     update connections c

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/domain/client"
@@ -393,4 +394,66 @@ func TestRevocationOfAllReadsParts(t *testing.T) {
 			t.Errorf("the connections are chosen by %+v", plan)
 		}
 	})
+}
+
+// A user who connects again is not kept waiting while connections that have lapsed are looked for in the whole table.
+func TestExchangeWhileLapsesAreLookedFor(t *testing.T) {
+	pgtest.NotOnCluster(t, "the node does not know what its shards wait for")
+	t.Parallel()
+	f := newFixture(t)
+	f.connect(t, scope.All)
+	first := f.user
+	f.user = f.newUser(t, "UTC")
+	f.connect(t, scope.All)
+	second := f.user
+	f.user = first
+	f.db.Clock.Advance(DefaultSettings.RefreshInactivity + time.Hour)
+	code := f.code(t, scope.All)
+	// It is the last one in the table.
+	last := pgtest.Value[string](t, f.db, `update connections set refresh_deadline = refresh_deadline + interval '1 second'
+		where user_id = $1 returning refresh_deadline::text`, second)
+	f.db.Define(t, `create or replace function is_authorized(state text, refresh_deadline timestamptz) returns boolean language plpgsql stable as $$
+		begin
+			if refresh_deadline = '`+last+`' then
+				perform pg_advisory_xact_lock_shared(1); -- the rest of a large table is read
+			end if;
+			return state = 'authorized' and refresh_deadline > connect_now();
+		end $$`)
+	reading, err := f.db.Pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reading.Rollback(t.Context()) //nolint:errcheck // it was rolled back, or the test has failed
+	if _, err := reading.Exec(t.Context(), "select pg_advisory_xact_lock(1)"); err != nil {
+		t.Fatal(err)
+	}
+	// As it joins a large table.
+	telling, err := postgres.Open(t.Context(), f.db.URL+"&enable_hashjoin=off&enable_mergejoin=off", postgres.WithClock(f.db.Clock), postgres.WithLimits(wait.Patient))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer telling.Close()
+	told := make(chan error, 1)
+	go func() { told <- New(telling, f.keys, f.settings).TellLapses(t.Context()) }()
+	wait.Until(t, "the table is read", func() bool {
+		return pgtest.Value[bool](t, f.db, "select exists (select from pg_stat_activity where datname = current_database() and wait_event = 'advisory')")
+	})
+	pool, err := postgres.Open(t.Context(), f.db.URL+"&lock_timeout=1s", postgres.WithClock(f.db.Clock), postgres.WithLimits(wait.Patient))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	params := ExchangeParams{Code: code, RedirectURI: callback, CodeVerifier: verifier}
+	if _, err := New(pool, f.keys, f.settings).Exchange(t.Context(), f.as(f.client.ID), params); err != nil {
+		t.Errorf("the exchange: %v", err)
+	}
+	if err := reading.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := wait.For(t, "the users are told", told); err != nil {
+		t.Error(err)
+	}
+	if n := pgtest.Value[int](t, f.db, "select count(*)::int from notices where data ->> 'by' = 'lapse'"); n != 1 {
+		t.Errorf("%d users are told, want 1", n)
+	}
 }

@@ -334,5 +334,6 @@ select count(*) from (
 ) f;
 
 -- name: Release :exec
--- Ends leases, so that another server can lease the events at once.
-update webhook_events set leased_until = now() where user_id = any (@user_ids::uuid[]) and event_id = any (@event_ids::uuid[]);
+-- Ends leases, so that another server can lease the events at once, unless one has leased them in the meantime.
+update webhook_events set leased_until = now()
+where user_id = any (@user_ids::uuid[]) and event_id = any (@event_ids::uuid[]) and leased_until = any (@leases::timestamptz[]);

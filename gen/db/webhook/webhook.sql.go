@@ -1035,17 +1035,19 @@ func (q *Queries) RecordWebhookAttempt(ctx context.Context, arg RecordWebhookAtt
 }
 
 const release = `-- name: Release :exec
-update webhook_events set leased_until = now() where user_id = any ($1::uuid[]) and event_id = any ($2::uuid[])
+update webhook_events set leased_until = now()
+where user_id = any ($1::uuid[]) and event_id = any ($2::uuid[]) and leased_until = any ($3::timestamptz[])
 `
 
 type ReleaseParams struct {
 	UserIds  []uuid.UUID
 	EventIds []uuid.UUID
+	Leases   []time.Time
 }
 
-// Ends leases, so that another server can lease the events at once.
+// Ends leases, so that another server can lease the events at once, unless one has leased them in the meantime.
 func (q *Queries) Release(ctx context.Context, arg ReleaseParams) error {
-	_, err := q.db.Exec(ctx, release, arg.UserIds, arg.EventIds)
+	_, err := q.db.Exec(ctx, release, arg.UserIds, arg.EventIds, arg.Leases)
 	return err
 }
 

@@ -243,3 +243,21 @@ func TestClaimReadsNoTable(t *testing.T) {
 		t.Errorf("the claim read %s from beginning to end", scans)
 	}
 }
+
+// A server that was frozen until its leases ended gives back what it has not sent: not what another server has leased since.
+func TestReleaseOfAServerThatWasFrozen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.revoked(t, w.client(t, nil))
+	frozen := w.claimed(t, nil)
+	w.db.Exec(t, "update webhook_events set leased_until = now() - interval '1 second'")
+	if n := len(w.claimed(t, nil)); n != 1 || len(frozen) != 1 {
+		t.Fatalf("leased %d events, and then %d", len(frozen), n)
+	}
+	if err := w.release(t.Context(), frozen); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(w.claimed(t, nil)); n != 0 {
+		t.Errorf("%d events are leased that another server sends", n)
+	}
+}

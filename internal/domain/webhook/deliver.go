@@ -154,6 +154,7 @@ func (w *Webhooks) release(ctx context.Context, events []*claimed) error {
 	return w.queries.Release(ctx, webhookdb.ReleaseParams{
 		UserIds:  postgres.Map(events, func(event *claimed) uuid.UUID { return event.userID }),
 		EventIds: postgres.Map(events, func(event *claimed) uuid.UUID { return event.ID }),
+		Leases:   postgres.Map(events, func(event *claimed) time.Time { return postgres.Value(event.lease) }),
 	})
 }
 

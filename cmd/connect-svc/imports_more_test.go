@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -126,6 +127,43 @@ func TestImportSkipUnknown(t *testing.T) {
 		t.Errorf("%s, written %s", diff, written())
 	}
 	if files, err := os.ReadDir(folder); err != nil || len(files) != 2 {
+		t.Errorf("files: %v, %v", files, err)
+	}
+}
+
+// A place that is not a regular file, such as /dev/null, gets the rows and stays what it is. A folder is refused before anything is imported.
+func TestImportSkipUnknownKeepsADevice(t *testing.T) {
+	t.Parallel()
+	db := withWalker(t)
+	folder := t.TempDir()
+	const header = "user_id,date,steps\n"
+	file := writeFile(t, header+stranger+",2026-01-02,7\n"+walker+",2026-01-02,100\n")
+	refuse(t, env(db), statusFailed, []string{"--skip-unknown"}, "import", "daily-steps", file, "--skip-unknown", folder)
+	if got := stepsOf(t, db); got != "" {
+		t.Errorf("with a folder there was imported %s", got)
+	}
+
+	pipe := filepath.Join(folder, "rest")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.OpenFile(pipe, os.O_RDWR, 0) // both, so that nobody waits for the other end
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	for range 2 {
+		succeed(t, env(db), "", "import", "daily-steps", file, "--skip-unknown", pipe)
+		if info, err := os.Stat(pipe); err != nil || info.Mode().Type() != os.ModeNamedPipe {
+			t.Fatalf("the pipe is now %v, %v", info.Mode(), err)
+		}
+		read := make([]byte, 1000)
+		n, err := reader.Read(read)
+		if want := header + stranger + ",2026-01-02,7\n"; err != nil || string(read[:n]) != want {
+			t.Errorf("%q, %v; want %q", read[:n], err, want)
+		}
+	}
+	if files, err := os.ReadDir(folder); err != nil || len(files) != 1 {
 		t.Errorf("files: %v, %v", files, err)
 	}
 }

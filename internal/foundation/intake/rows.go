@@ -85,11 +85,11 @@ func (r *limitedReader) Read(into []byte) (int, error) {
 var ErrSameFile = errors.New("must not be the file that is imported")
 
 // SkippedRows writes rows that are not imported to a file, which is there, with its header, when the import is done, and before as
-// it was.
+// it was. A pipe or a device gets the rows at once.
 type SkippedRows struct {
 	*csv.Writer
 	file *os.File
-	name string
+	name string // empty: the file has its name
 }
 
 // NewSkippedRows creates the file beside its place. Its first row is to be the header. Error: [ErrSameFile], if it is the file that is read.
@@ -97,6 +97,10 @@ func NewSkippedRows(name, source string) (*SkippedRows, error) {
 	if there, err := os.Stat(name); err == nil {
 		if input, err := os.Stat(source); err == nil && os.SameFile(there, input) {
 			return nil, ErrSameFile
+		}
+		if !there.Mode().IsRegular() { // such as /dev/null, which no file may replace; a folder is an error
+			file, err := os.OpenFile(filepath.Clean(name), os.O_WRONLY, 0)
+			return &SkippedRows{csv.NewWriter(file), file, ""}, err
 		}
 	}
 	file, err := os.CreateTemp(filepath.Dir(name), ".skipped-*.csv")
@@ -110,7 +114,7 @@ func NewSkippedRows(name, source string) (*SkippedRows, error) {
 func (r *SkippedRows) Keep() error {
 	r.Flush()
 	err := errors.Join(r.Error(), r.file.Close())
-	if err == nil {
+	if err == nil && r.name != "" {
 		err = os.Rename(r.file.Name(), r.name)
 	}
 	if err != nil {
@@ -122,5 +126,7 @@ func (r *SkippedRows) Keep() error {
 // Discard removes what [SkippedRows.Keep] did not keep.
 func (r *SkippedRows) Discard() {
 	_ = r.file.Close()
-	_ = os.Remove(r.file.Name())
+	if r.name != "" {
+		_ = os.Remove(r.file.Name())
+	}
 }

@@ -20,6 +20,16 @@ import (
 var walkRewards = []string{"client", "create", "--name", "Walk Rewards", "--callback", "https://partner.example/cb?a=1",
 	"--scope", "cycling_daily:read", "--scope", "daily_steps:read"}
 
+// The largest policy is shown in the digits that were given.
+func TestShowsTheLargestPolicy(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	created := succeedJSON[operatorapi.CreatedClient](t, env(db), "", append(slices.Clone(walkRewards), "--requests-per-minute", "1000000", "--burst", "1000000")...)
+	if text := succeed(t, env(db), "", "client", "show", created.ClientId.String()); strings.Count(text, " 1000000\n") != 2 {
+		t.Errorf("show, for people:\n%s", text)
+	}
+}
+
 func TestClient(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

@@ -49,8 +49,10 @@ func (o output) show(p *program, value any, names string, notes ...string) error
 // fields writes a line for each named field that has a value. A dot leads into an object.
 func fields(w io.Writer, value any, names string) {
 	text, _ := json.Marshal(value) // it was JSON
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber() // a float64 is 1e+06 from a million on
 	var object any
-	_ = json.Unmarshal(text, &object)
+	_ = decoder.Decode(&object)
 	for _, name := range strings.Fields(names) {
 		if text := cell(at(object, name)); text != "-" && text != "" {
 			fmt.Fprintf(w, "%s\t%s\n", strings.NewReplacer("_", " ", ".", " ").Replace(name), text)

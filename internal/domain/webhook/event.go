@@ -222,10 +222,11 @@ func (w *Webhooks) stop(ctx context.Context, event Event, target target) error {
 	return err
 }
 
-// giveUp fails an event whose endpoint was stopped or removed. If the endpoint is back, the event is due again when its lease ends.
+// giveUp fails an event whose endpoint was stopped or removed. If the endpoint is back, the event is due again when its lease ends. It counts
+// as given up after the receiver's 410 only: who removes a webhook or offboards a client wants no more events.
 func (w *Webhooks) giveUp(ctx context.Context, event Event, target target) error {
 	n, err := inSlot(ctx, w, w.queries.FailWebhookEvent, webhookdb.FailWebhookEventParams{UserID: event.userID, EventID: event.ID})
-	if n > 0 {
+	if n > 0 && !target.StoppedAt.IsZero() && target.ClientStatus != "offboarded" {
 		w.count(target.clientName, func(s *Stats) { s.Failed++ })
 		w.settled(event.ClientID, false)
 	}

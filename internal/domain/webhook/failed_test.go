@@ -3,6 +3,7 @@ package webhook
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -30,6 +31,47 @@ func TestOffboarded(t *testing.T) {
 	}
 	if _, err := w.SendSample(t.Context(), client.ID, ConnectionRevoked); !errors.Is(err, refusal.ErrClientOffboarded) || len(r.all()) != 0 {
 		t.Errorf("a sample: %v, and %d calls", err, len(r.all()))
+	}
+}
+
+// Events count as given up if their receiver answered 410, and not if somebody removed their webhook or offboarded their client: nobody has to look
+// at those, and they cannot be sent again.
+func TestEventsThatNobodyGaveUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var settled []string
+	for name, ends := range map[string]func(uuid.UUID){
+		"removed": func(id uuid.UUID) {
+			if err := w.RemoveEndpoint(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"offboarded": func(id uuid.UUID) { w.db.Exec(t, "update clients set status = 'offboarded' where client_id = $1", id) },
+		"stopped": func(id uuid.UUID) {
+			w.db.Exec(t, "update webhook_endpoints set stopped_at = now() where client_id = $1", id)
+		},
+	} {
+		client := w.client(t, nil)
+		w.db.Exec(t, "update clients set name = $2 where client_id = $1", client.ID, name)
+		w.settled = func(uuid.UUID, bool) { settled = append(settled, name) }
+		event := w.revoked(t, client)
+		ends(client.ID)
+		w.attemptNow(t, event)
+		if got := w.event(t, event); got.State != Failed || got.AttemptCount != 0 {
+			t.Errorf("%s: the event is %s after %d attempts", name, got.State, got.AttemptCount)
+		}
+	}
+	stats, err := w.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range stats {
+		if given := s.Failed > 0; given != (s.Client == "stopped") {
+			t.Errorf("%s: %d events were given up", s.Client, s.Failed)
+		}
+	}
+	if !slices.Equal(settled, []string{"stopped"}) {
+		t.Errorf("the day's figures have events of %v", settled)
 	}
 }
 

@@ -24,7 +24,7 @@ create index concurrently webhook_events_retries on webhook_events (due_at) wher
 
 -- To find the events of a deleted user's connection by its grant, which nothing else has any more.
 drop index concurrently if exists webhook_events_ends;
-create index concurrently webhook_events_ends on webhook_events (grant_id) where type = 'connection.revoked';
+create index concurrently webhook_events_ends on webhook_events (grant_id) where type in ('connection.revoked', 'connection.ended');
 
 -- To find a refused request by its X-Request-ID, and those of a grant.
 drop index concurrently if exists client_errors_request;

@@ -15,8 +15,10 @@ select g.user_id, g.client_id, c.name from grant_directory g join clients c on c
 where substring(sha256(uuid_send(g.grant_id)) for 8) = @hash::bytea;
 
 -- name: FindEndedGrant :many
--- The user and the client of a grant that has ended. A deleted user's grant is only here, as long as the client's events are kept.
-select user_id, client_id from webhook_events where grant_id = @id and type = 'connection.revoked' limit 1;
+-- The user and the client of a grant that has ended. A deleted user's grant is only here, as long as the events about its end are kept: the
+-- client's, and the operator's about the client.
+select user_id, coalesce(about_client_id, client_id)::uuid as client_id
+from webhook_events where grant_id = @id and type in ('connection.revoked', 'connection.ended') limit 1;
 
 -- name: FindClient :many
 select client_id, name from clients where client_id = @id;

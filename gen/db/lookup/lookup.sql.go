@@ -42,7 +42,8 @@ func (q *Queries) FindClient(ctx context.Context, id uuid.UUID) ([]FindClientRow
 }
 
 const findEndedGrant = `-- name: FindEndedGrant :many
-select user_id, client_id from webhook_events where grant_id = $1 and type = 'connection.revoked' limit 1
+select user_id, coalesce(about_client_id, client_id)::uuid as client_id
+from webhook_events where grant_id = $1 and type in ('connection.revoked', 'connection.ended') limit 1
 `
 
 type FindEndedGrantRow struct {
@@ -50,7 +51,8 @@ type FindEndedGrantRow struct {
 	ClientID uuid.UUID
 }
 
-// The user and the client of a grant that has ended. A deleted user's grant is only here, as long as the client's events are kept.
+// The user and the client of a grant that has ended. A deleted user's grant is only here, as long as the events about its end are kept: the
+// client's, and the operator's about the client.
 func (q *Queries) FindEndedGrant(ctx context.Context, id uuid.UUID) ([]FindEndedGrantRow, error) {
 	rows, err := q.db.Query(ctx, findEndedGrant, id)
 	if err != nil {

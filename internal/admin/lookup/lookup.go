@@ -134,7 +134,7 @@ func (f Finder) ClientNamed(ctx context.Context, name string) (uuid.UUID, error)
 }
 
 // OfGrant returns whose connection has a grant id, and with which client; uuid.Nil: nobody's. It finds a deleted user's connection as long as
-// the client's event about its end is kept.
+// an event about its end is kept, the client's or the operator's.
 func (f Finder) OfGrant(ctx context.Context, grantID uuid.UUID) (userID, clientID uuid.UUID, err error) {
 	if grants, err := f.queries.FindGrant(ctx, grantID); err != nil || len(grants) > 0 {
 		return first(grants).UserID, first(grants).ClientID, postgres.Wrap("lookup: grant", err)

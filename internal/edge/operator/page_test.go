@@ -292,12 +292,20 @@ func TestOperatorsWebhook(t *testing.T) {
 		t.Errorf("events: %+v", events)
 	}
 	other, _ := f.ConnectNew(t, "Ride Club")
-	for client, want := range map[string][]operatorapi.WebhookEvent{id: events, other.ID.String(): {}} {
-		of := get[operatorapi.WebhookEventPage](t, f, "/operator/v1/webhook-events?client_id="+client+"&grant_id="+tokens.GrantID.String()).Data
-		if diff := cmp.Diff(want, of); diff != "" {
-			t.Errorf("events about a grant (-want +got):\n%s", diff)
+	ofGrant := func(when string) {
+		t.Helper()
+		for client, want := range map[string][]operatorapi.WebhookEvent{"": events, "client_id=" + id + "&": events, "client_id=" + other.ID.String() + "&": {}} {
+			of := get[operatorapi.WebhookEventPage](t, f, "/operator/v1/webhook-events?"+client+"grant_id="+tokens.GrantID.String()).Data
+			if diff := cmp.Diff(want, of); diff != "" {
+				t.Errorf("%s, %sevents about a grant (-want +got):\n%s", when, client, diff)
+			}
 		}
 	}
+	ofGrant("the user is there")
+	if _, err := f.config.Accounts.DeleteUser(t.Context(), f.User.ID); err != nil {
+		t.Fatal(err)
+	}
+	ofGrant("the user is deleted")
 	detail := get[operatorapi.WebhookEventDetail](t, f, "/operator/v1/webhook-events/"+events[1].WebhookId)
 	if !strings.Contains(detail.Body, f.User.ID.String()) || !strings.Contains(detail.Body, partner.ID.String()) {
 		t.Errorf("the body is %s", detail.Body)

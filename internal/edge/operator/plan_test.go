@@ -138,6 +138,7 @@ func TestListsUseIndexes(t *testing.T) {
 			return err
 		},
 		"events of a grant":        listEvents(webhook.Filter{ClientID: partner, UserID: user}),
+		"all events of a grant":    listEvents(webhook.Filter{UserID: user, GrantID: grant}),
 		"latest events of a grant": listEvents(webhook.Filter{ClientID: partner, UserID: user, LatestFirst: true}),
 		"requests":                 func() error { _, err := server.CountRequests(t.Context(), user); return err },
 		"endings": func() error {

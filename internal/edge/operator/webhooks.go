@@ -1,9 +1,9 @@
 package operator
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -140,8 +140,8 @@ func (h handlers) ListWebhookEvents(
 		if err != nil {
 			return nil, err
 		}
-		filter.ClientID, filter.UserID, filter.GrantID = cmp.Or(filter.ClientID, client), user, *params.GrantId
-		if client == uuid.Nil || filter.ClientID != client && filter.ClientID != webhook.Operator { // no event matches
+		filter.UserID, filter.GrantID = user, *params.GrantId
+		if client == uuid.Nil || !slices.Contains([]uuid.UUID{uuid.Nil, client, webhook.Operator}, filter.ClientID) { // no event matches
 			return operatorapi.ListWebhookEvents200JSONResponse{Data: []operatorapi.WebhookEvent{}}, nil
 		}
 	}

@@ -133,7 +133,7 @@ func (c *console) auditFilter(ctx context.Context, query map[string]string) (fil
 			return id
 		}
 		id, err := uuid.Parse(query[name])
-		if err != nil { // a deleted user has an id only
+		if err != nil || id == uuid.Nil { // a deleted user has an id only; nobody has this one
 			id, err = resolve(ctx, query[name])
 		}
 		problem = cmp.Or(problem, err)

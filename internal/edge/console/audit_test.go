@@ -83,7 +83,9 @@ func TestAudit(t *testing.T) {
 			}
 		}
 	}
-	for _, wrong := range []string{"?from=yesterday", "?user=1", "?partner=x", "?to=2026-13-01"} {
+	for _, wrong := range []string{
+		"?from=yesterday", "?user=1", "?partner=x", "?to=2026-13-01", "?user=" + uuid.Nil.String(), "?partner=" + uuid.Nil.String(),
+	} {
 		v.shows(v.Get(auditPath+wrong), headingAudit, "A time is malformed,")
 	}
 	v.fails(v.Get(auditPath+"?who=ada"), http.StatusBadRequest, "This form cannot be read")

@@ -140,6 +140,7 @@ func TestFilterByGrant(t *testing.T) {
 		"/webhooks": 6, "/webhooks?grant=" + grants[0]: 2, "/webhooks?state=failed&grant=" + grants[0]: 1, "/webhooks?state=failed&grant=" + grants[1]: 0,
 		"/webhooks?grant=" + grants[2]: 2, "/webhooks?grant=" + uuid.NewString(): 0, "/webhooks?grant=x": 0,
 		"/refused?grant=" + grants[0]: 1, "/refused?grant=" + grants[1]: 1, "/refused?grant=" + uuid.NewString(): 0, "/refused?grant=x": 0,
+		"/refused?grant=" + uuid.Nil.String(): 0, "/refused?request=" + uuid.Nil.String(): 0,
 	} {
 		got := v.Get(pathOf(partner.ID) + path)
 		if n := got.Find("tbody tr").Length(); got.StatusCode != http.StatusOK || n != want {

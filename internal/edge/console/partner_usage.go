@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -198,7 +197,7 @@ func (c *console) listRefused(w http.ResponseWriter, r *http.Request, partner cl
 	for i, f := range list.Fields {
 		list.Fields[i].Value = query[f.Name]
 	}
-	// No request has a malformed id or status.
+	// No request has a malformed id or status, or the nil UUID.
 	filter := usage.ErrorFilter{Operation: query["operation"], Code: query["code"]}
 	var malformed error
 	if query["status"] != "" {
@@ -206,9 +205,9 @@ func (c *console) listRefused(w http.ResponseWriter, r *http.Request, partner cl
 	}
 	for name, id := range map[string]*uuid.UUID{"request": &filter.RequestID, "grant": &filter.GrantID} {
 		if query[name] != "" {
-			var wrong error
-			*id, wrong = uuid.Parse(query[name])
-			malformed = cmp.Or(malformed, wrong)
+			if *id, _ = uuid.Parse(query[name]); *id == uuid.Nil {
+				malformed = site.ErrNotFound
+			}
 		}
 	}
 	if malformed != nil || filter.Status < 0 || filter.Status > 599 {

@@ -11,6 +11,7 @@ import (
 	"connect-svc/internal/admin/usage"
 	"connect-svc/internal/domain/client"
 	"connect-svc/internal/foundation/page"
+	"connect-svc/internal/foundation/refusal"
 	"github.com/google/uuid"
 	openapi_types "github.com/oapi-codegen/runtime/types"
 )
@@ -58,6 +59,9 @@ func orZero[T any](parameter *T) (value T) {
 	return value
 }
 
+// isNil reports whether a parameter is the nil UUID, which nothing has. To the domains it means that there is no filter.
+func isNil(id *uuid.UUID) bool { return id != nil && *id == uuid.Nil }
+
 // ReadReport reports by day what happened, to one client or in all.
 func (h handlers) ReadReport(
 	ctx context.Context, request operatorapi.ReadReportRequestObject,
@@ -65,6 +69,9 @@ func (h handlers) ReadReport(
 	since, err := h.sinceOr(request.Params.Since, 30*24*time.Hour)
 	if err != nil {
 		return nil, err
+	}
+	if isNil(request.Params.ClientId) {
+		return nil, refusal.ErrClientNotFound
 	}
 	report, err := h.Usage.DaysOf(ctx, orZero(request.Params.ClientId), since)
 	if err != nil {
@@ -100,6 +107,9 @@ func (h handlers) ListClientErrors(
 	rows, next, err := page.Read(page.List{
 		Name: "client errors", Filters: []any{request.ClientId, filter}, Limit: request.Params.Limit, Cursor: request.Params.Cursor,
 	}, func(after page.Key, limit int) ([]usage.ClientError, error) {
+		if isNil(request.Params.GrantId) {
+			return nil, nil
+		}
 		return h.Usage.Errors(ctx, request.ClientId, filter, after, limit)
 	}, usage.ClientError.Key)
 	if err != nil {

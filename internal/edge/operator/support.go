@@ -155,7 +155,7 @@ func (h handlers) ListAuditLog(
 	if err != nil {
 		return nil, err
 	}
-	if !ok { // no entry matches both
+	if !ok || isNil(user) || isNil(client) { // no entry matches
 		return operatorapi.ListAuditLog200JSONResponse{Data: []operatorapi.AuditEvent{}}, nil
 	}
 	filter.UserID, filter.ClientID = orZero(user), orZero(client)

@@ -93,6 +93,26 @@ func TestAuditLogByName(t *testing.T) {
 	}
 }
 
+// Nothing has the nil UUID, which a program sends that has not set its variable: a filter by it does not list what is about others.
+func TestNilUUIDIsNobodys(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	partner, _ := f.ConnectNew(t, "Ride Club")
+	f.DB.Exec(t, `insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests)
+		values ($1, true, now(), 'x', 400, 'x', 'x', 1)`, partner.ID)
+	nobody := uuid.Nil.String()
+	for _, query := range []string{"user_id=" + nobody, "client_id=" + nobody, "user_id=" + f.User.ID.String() + "&client_id=" + nobody} {
+		if log := get[operatorapi.AuditPage](t, f, "/operator/v1/audit-log?"+query); len(log.Data) != 0 || log.Data == nil {
+			t.Errorf("%s: %d entries of the audit log", query, len(log.Data))
+		}
+	}
+	errs := get[operatorapi.ClientErrorPage](t, f, "/operator/v1/clients/"+partner.ID.String()+"/errors?grant_id="+nobody)
+	if len(errs.Data) != 0 || errs.Data == nil {
+		t.Errorf("%d refused requests", len(errs.Data))
+	}
+	f.send(t, outgoing{Method: "GET", Target: "/operator/v1/report?client_id=" + nobody}).Check(t, 404, "client-not-found", "a report")
+}
+
 func TestListingOfTheLogIsAudited(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -126,6 +126,23 @@ func TestEndedConnections(t *testing.T) {
 	}
 }
 
+// The log names who acted, not the operator who has an act done again after a restore.
+func TestLogNamesWhoActed(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	partner := f.DB.Client(t)
+	v := f.engineer(t, f.portal(t), partner.ID, reading)
+	for by, want := range map[string]string{"user": "user", "client": "client", "grace": "operator", "partner:kim": "partner:kim"} {
+		f.DB.Exec(t, `insert into audit_log (subject, user_id, client_id, actor, action, connection_version, detail, at)
+			values ($1, $1, $2, 'operator', 'connection.disconnected', 3, jsonb_build_object('by', $3::text), connect_now())`, f.User.ID, partner.ID, by)
+		log := v.Get(portal.Path + "/" + partner.ID.String() + "/log")
+		if got := log.Find("tbody tr:contains('connection.disconnected') td").First().Text(); got != want {
+			t.Errorf("what %s did is told of %q, want %s", by, got, want)
+		}
+		f.DB.Clock.Advance(time.Minute)
+	}
+}
+
 // The lists of webhooks and of refused requests are filtered by the grant id of a connection, also by that of a deleted user.
 func TestFilterByGrant(t *testing.T) {
 	t.Parallel()

@@ -234,6 +234,7 @@ type partnerLog struct {
 
 // ActorOf names who acted, as far as the partner knows them.
 func (partnerLog) ActorOf(e audit.Event) string {
+	e = asActed(e)
 	if slices.Contains([]string{"user", "client", "system"}, e.Actor) || strings.HasPrefix(e.Actor, "partner:") {
 		return e.Actor
 	}

@@ -55,6 +55,7 @@ type operatorAPI struct {
 	handler  http.Handler
 	to       io.Writer // of the next answer that is good, which comes otherwise as a whole; nil: none
 	cause    error     // of the latest answer, if the service could not do all that it was asked
+	reason   string    // of the latest answer, if it is an error
 }
 
 // ProvideAPI makes kong connect before it calls Run. The statements of a command with the tag `unhurried` may take any time. A keyset of the
@@ -134,7 +135,7 @@ func newAPI(pool *postgres.Pool, keys *credential.Keyring, mailer *account.Maile
 	if err != nil {
 		return nil, err
 	}
-	a.handler = telemetry.Requests(slog.New(slog.DiscardHandler), handler, func(event *telemetry.Event) { a.cause = event.Cause })
+	a.handler = telemetry.Requests(slog.New(slog.DiscardHandler), handler, func(event *telemetry.Event) { a.cause, a.reason = event.Cause, event.Reason })
 	a.Caller, err = operatorapi.NewClient("http://localhost", operatorapi.WithHTTPClient(a))
 	return a, err
 }
@@ -176,6 +177,7 @@ func (a *operatorAPI) Do(r *http.Request) (_ *http.Response, err error) {
 		return &http.Response{StatusCode: answer.status, Header: answer.header, Body: io.NopCloser(&answer.Buffer)}, nil
 	}
 	var problem operatorapi.Problem
+	field, wrong, named := strings.Cut(a.reason, ": ") // of a parameter
 	switch err := json.Unmarshal(answer.Bytes(), &problem); {
 	case a.cause != nil: // a 500 says nothing to others, but here its cause is for the person who typed the command
 		return nil, a.cause
@@ -183,8 +185,12 @@ func (a *operatorAPI) Do(r *http.Request) (_ *http.Response, err error) {
 		return nil, fmt.Errorf("operator API: %d: %w", answer.status, err)
 	case len(problem.Errors) > 0:
 		segments := strings.Split(strings.TrimRight(problem.Errors[0].Pointer, "/0123456789"), "/") // without the place in a list
-		field := segments[len(segments)-1]
-		return nil, usagef("%s: %s", cmp.Or(fieldFlags[field], "--"+strings.ReplaceAll(field, "_", "-")), problem.Errors[0].Detail)
+		field, wrong = segments[len(segments)-1], problem.Errors[0].Detail
+	case !named || answer.status != http.StatusBadRequest:
+		field = ""
+	}
+	if field != "" {
+		return nil, usagef("%s: %s", cmp.Or(fieldFlags[field], "--"+strings.ReplaceAll(field, "_", "-")), wrong)
 	}
 	text := errors.New(strings.ToLower(problem.Title[:1]) + strings.TrimSuffix(problem.Title[1:], "."))
 	if answer.status == http.StatusBadRequest {
@@ -195,7 +201,7 @@ func (a *operatorAPI) Do(r *http.Request) (_ *http.Response, err error) {
 
 // fieldFlags are the flags and arguments that are not called as their fields are.
 var fieldFlags = map[string]string{
-	"callback_url": "--callback", "homepage_url": "--homepage", "scopes": "--scope", "overlap_seconds": "--overlap", "url": "<url>",
+	"callback_url": "--callback", "homepage_url": "--homepage", "scopes": "--scope", "overlap_seconds": "--overlap", "url": "<url>", "text": "<text>",
 }
 
 // decode reads what an operation answers.

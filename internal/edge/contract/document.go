@@ -225,11 +225,12 @@ func (op *Operation) checkQuery(r *http.Request) error {
 	}
 	for name, list := range values {
 		schema := op.Query[name]
-		if schema == nil || !op.Accepts(name, list[0]) {
+		if schema == nil {
 			return ErrMalformed
 		}
-		if _, err := time.Parse(time.DateOnly, list[0]); schema.Format == "date" && err != nil { // such as the 30th of February
-			return ErrMalformed
+		_, err := time.Parse(time.DateOnly, list[0])
+		if !op.Accepts(name, list[0]) || schema.Format == "date" && err != nil { // such as the 30th of February
+			return refusal.Because(ErrMalformed, name+": is not as documented")
 		}
 	}
 	if slices.ContainsFunc(op.required, func(name string) bool { return !values.Has(name) }) {

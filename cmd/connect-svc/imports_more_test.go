@@ -168,6 +168,16 @@ func TestImportSkipUnknownKeepsADevice(t *testing.T) {
 	}
 }
 
+// A row of a table is a line, also if an app has sent a note of several.
+func TestRowsAreLines(t *testing.T) {
+	t.Parallel()
+	db := withWalker(t)
+	succeed(t, env(db), "", "adjust", "steps", "--user", walker, "--date", "2026-01-02", "--delta", "5", "--note", "on a swing\nseen by support")
+	if got := succeed(t, env(db), "", "adjust", "list", "--user", walker); strings.Count(got, "\n") != 2 || !strings.Contains(got, "on a swing seen by support") {
+		t.Errorf("the list:\n%s", got)
+	}
+}
+
 func TestRemove(t *testing.T) {
 	t.Parallel()
 	db := withWalker(t)

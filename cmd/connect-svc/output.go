@@ -144,7 +144,7 @@ func tableTo(out io.Writer, columns []string) (write func(any) error, end func()
 	})
 	written := 0
 	return func(row any) error {
-		line(func(column string) string { return cell(at(row, column)) })
+		line(func(column string) string { return strings.ReplaceAll(cell(at(row, column)), "\n", " ") })
 		if written++; written%pageRows == 0 {
 			return w.Flush()
 		}

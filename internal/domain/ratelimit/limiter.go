@@ -23,7 +23,7 @@
 //   - Deciding requests together has the outcome of deciding them in turn (TestRuleTogetherIsInTurn).
 //   - A release waits for a moment, only while the client uses less than half of its leases, and refuses nobody: a request that would be
 //     refused for leases of other servers is decided once the releases that waited are stored (TestReleaseWaits,
-//     TestRefusalWaitsForOtherServers).
+//     TestRefusalWaitsForOtherServers). Its caller may have gone (TestCallerThatLeft).
 //   - A changed policy applies to the next request: the bucket is cut to the new burst, and running reads may complete (TestPostgres).
 //   - A state of a clock that was ahead refuses nobody for longer than its bucket takes to fill, or five seconds
 //     (TestStateOfAClockThatWasAhead).

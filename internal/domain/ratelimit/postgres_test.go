@@ -1,12 +1,15 @@
 package ratelimit_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
 	"connect-svc/internal/domain/ratelimit"
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/work"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"
 )
@@ -59,6 +62,44 @@ func TestPostgresOverrun(t *testing.T) {
 	// The lease whose release failed, and those that may have been given meanwhile, end with the next question.
 	if decision := admit(t, limiter, client, policy, start); !decision.Allowed {
 		t.Errorf("after the lock was gone: %+v, want allowed", decision)
+	}
+}
+
+// A caller that leaves ends nothing of its client's: neither the release of the lease that it had, nor those that wait for the next question.
+// Other servers would refuse the client for them.
+func TestCallerThatLeft(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	pool, err := postgres.Open(t.Context(), db.URL, postgres.WithLimits(wait.Patient), postgres.WithMaxConns(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	client, limiter := db.Client(t).ID, patient(ratelimit.NewPostgres(pool))
+	policy := ratelimit.Policy{RequestsPerMinute: 1, Burst: 100, ConcurrentReads: 1}
+	caller, leave := context.WithCancel(t.Context())
+	request, cancel := work.WithinWhileWanted(caller, work.Caller{Kind: work.Partners}, wait.Limit)
+	defer cancel()
+	held, err := limiter.Admit(request, client, policy, start)
+	if err != nil || !held.Allowed {
+		t.Fatalf("%+v, %v", held, err)
+	}
+	busy, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	leave()
+	released := make(chan error, 1)
+	go func() { released <- held.Release(request) }()
+	wait.Until(t, "the release waits for a connection, or fails", func() bool { return pool.QueueStats().Waiting+len(released) > 0 })
+	if err := busy.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := wait.For(t, "the release", released); err != nil {
+		t.Error(err)
+	}
+	if decision := admit(t, patient(ratelimit.NewPostgres(db.Pool)), client, policy, start); !decision.Allowed {
+		t.Errorf("at another server: %+v", decision)
 	}
 }
 

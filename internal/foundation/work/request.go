@@ -103,10 +103,10 @@ func Begin(ctx context.Context) {
 	}
 }
 
-// Begun returns a context for a part of requests that have begun.
+// Begun returns a context for a part of requests that have begun. It does not end with one caller, see [WithinWhileWanted].
 func Begun(ctx context.Context) context.Context {
 	return with(ctx, func(r *request) {
-		r.begun = new(atomic.Int32)
+		r.begun, r.gone = new(atomic.Int32), nil
 		r.begun.Add(1)
 	})
 }

@@ -119,8 +119,11 @@ func OpenRedis(ctx context.Context, url string, timeLimit time.Duration) (*Redis
 	r := &Redis{now: time.Now}
 	r.pool = &redis.Pool{
 		DialContext: func(ctx context.Context) (redis.Conn, error) {
-			reign := r.reign.Load()
-			dialed, err := dial(ctx, redis.DialConnectTimeout(timeLimit), redis.DialTLSHandshakeTimeout(timeLimit),
+			reign, handshake := r.reign.Load(), timeLimit
+			if end, limited := ctx.Deadline(); limited {
+				handshake = min(handshake, time.Until(end)) // it does not look at ctx
+			}
+			dialed, err := dial(ctx, redis.DialConnectTimeout(timeLimit), redis.DialTLSHandshakeTimeout(handshake),
 				redis.DialReadTimeout(timeLimit), redis.DialWriteTimeout(timeLimit))
 			if err != nil {
 				return nil, err

@@ -1,6 +1,7 @@
 package ratelimit_test
 
 import (
+	"context"
 	"net"
 	"strings"
 	"sync"
@@ -129,6 +130,28 @@ func TestRedisAway(t *testing.T) {
 		} else if strings.Contains(err.Error(), "hush") {
 			t.Errorf("a server that %s: the error holds the password", name)
 		}
+	}
+}
+
+// A server that hangs before TLS takes no more than its time from a caller who has less than a question may take: the library does not look at
+// the context then.
+func TestRedisHangsBeforeTLS(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	const limit = 30 * time.Second
+	began := time.Now()
+	if limiter, err := ratelimit.OpenRedis(ctx, "rediss://"+silent.Addr().String(), limit); err == nil {
+		limiter.Close()
+		t.Error("no error")
+	}
+	if took := time.Since(began); took > limit/2 {
+		t.Errorf("it took %s", took)
 	}
 }
 

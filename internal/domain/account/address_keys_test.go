@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"connect-svc/internal/foundation/text"
 	"connect-svc/internal/testing/mailtest"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 // inEveryLocale runs a test with accounts on each kind of database, whose mail server takes all addresses.
@@ -348,6 +350,29 @@ func TestAddressesNeedSMTPUTF8(t *testing.T) {
 				t.Errorf("an address that is none: %s", said)
 			}
 		})
+	}
+}
+
+// A mail server that accepts connections and never answers keeps nobody waiting for longer than it may be asked, and is not asked again at once.
+func TestMailServerThatHangsIsAskedInTime(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	settings := Settings{Limits: wait.Patient}
+	settings.Limits.Probe = 100 * time.Millisecond
+	b := newBenchOn(t, newDB(t), nil, "smtp://"+silent.Addr().String(), settings)
+	began := time.Now()
+	for range 2 {
+		_, err := b.CreateUser(t.Context(), NewUser{uuid.New(), "söre@x.example", "UTC", time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC)})
+		if !errors.Is(err, errUTF8Unknown) {
+			t.Errorf("create: %v", err)
+		}
+	}
+	if took := time.Since(began); took > 10*time.Second { // go-mail waits for 15 s
+		t.Errorf("it took %s", took)
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 	"connect-svc/internal/foundation/network"
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/foundation/text"
+	"connect-svc/internal/foundation/work"
 	"github.com/wneessen/go-mail"
 	"github.com/wneessen/go-mail/smtp"
 )
@@ -126,6 +127,19 @@ func (m *Mailer) Server() string { return m.client.ServerAddr() }
 // Check opens a session with the mail server like [Mailer.send], with greeting, encryption and login, and ends it after a NOOP. It returns
 // whether the mail server offers SMTPUTF8, without which it takes no address whose local part is not ASCII.
 func (m *Mailer) Check(ctx context.Context) (offersUTF8 bool, err error) {
+	offered, ended := false, make(chan error, 1)
+	go func() { // the library looks at ctx until it is connected, and then waits for answers for 15 s
+		ended <- work.Try(func() (err error) { offered, err = m.check(ctx); return err })
+	}()
+	select {
+	case err = <-ended:
+		return offered, err
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+}
+
+func (m *Mailer) check(ctx context.Context) (offersUTF8 bool, err error) {
 	session, err := m.client.DialToSMTPClientWithContext(ctx)
 	if err != nil {
 		return false, err

@@ -205,7 +205,8 @@ func (r *Set) current(standby *replica) bool {
 }
 
 // Read asks a current replica. If none is, or if it fails, Read asks the primary at once. A replica that is down is left out until a check
-// finds it current. One that refuses or cancels a statement, for instance because the rows that it reads are being removed, is not down.
+// finds it current. One that refuses or cancels a statement, for instance because the rows that it reads are being removed, is not down, nor is one
+// that was not asked, because no place of its pool came free in time.
 func Read[T any](
 	ctx context.Context, primary *postgres.Pool, r *Set, ask func(context.Context, *postgres.Pool) (T, error),
 ) (T, error) {
@@ -222,7 +223,7 @@ func Read[T any](
 	}
 	r.failed.Add(1)
 	var refused *pgconn.PgError
-	if !errors.As(err, &refused) || strings.HasPrefix(refused.Code, "57P") { // it shuts down, or does not accept connections yet
+	if !errors.Is(err, work.ErrLate) && (!errors.As(err, &refused) || strings.HasPrefix(refused.Code, "57P")) { // it shuts down, or does not accept connections yet
 		r.leaveOut(standby, err)
 	}
 	return ask(ctx, primary)

@@ -154,6 +154,16 @@ func TestReadReplica(t *testing.T) {
 	if got := r.App.Replicas.Counts(); !errors.Is(err, work.ErrGone) || got.Used != 1 || got.Failed != 0 {
 		t.Errorf("a caller left: %v, %+v", err, got)
 	}
+	// It does, too, if all places in that pool are taken for as long as a read can wait. The primary answers then.
+	late, err := standbys.Read(t.Context(), r.DB.Pool, r.App.Replicas, func(_ context.Context, pool *postgres.Pool) (bool, error) {
+		if pool != r.DB.Pool {
+			return false, work.ErrLate
+		}
+		return true, nil
+	})
+	if got := r.App.Replicas.Counts(); err != nil || !late || got.Used != 1 {
+		t.Errorf("no place was free in time: %t, %v, %+v", late, err, got)
+	}
 
 	// A primary that rests makes the replica no older.
 	r.DB.Clock.Advance(lag + time.Second)
@@ -226,7 +236,7 @@ func TestReadReplica(t *testing.T) {
 	if got := r.steps(t, token); got != 2000 {
 		t.Errorf("read %d steps after the replica died, want 2000", got)
 	}
-	if got := r.App.Replicas.Counts(); got.Used != 0 || got.LeftOut != 1 || got.Failed != 1 {
+	if got := r.App.Replicas.Counts(); got.Used != 0 || got.LeftOut != 1 || got.Failed != 2 {
 		t.Errorf("after the replica died: %+v", got)
 	}
 	if rest := r.Rides(t, token, 3, page.Meta.NextCursor); len(page.Data) != 3 || len(rest.Data) != 2 || rest.Meta.NextCursor != "" {

@@ -109,6 +109,10 @@ func (p *Pool) acquire(ctx context.Context) (conn *pgxpool.Conn, release func(),
 	}
 	done := work.Use(ctx)
 	leave, err := p.enter(ctx)
+	if doubt := p.clock.Err(); err == nil && doubt != nil && !work.HasAnyClock(ctx) { // since it waits
+		leave()
+		err = doubt
+	}
 	if err != nil {
 		done()
 		return nil, nil, err

@@ -10,6 +10,7 @@ import (
 	"connect-svc/internal/foundation/postgres/clock"
 	"connect-svc/internal/foundation/work"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -35,6 +36,36 @@ func TestDoubt(t *testing.T) {
 	}
 	pool.Clock().Believe(0)
 	if err := pool.QueryRow(ctx, "select 1").Scan(&n); err != nil {
+		t.Error(err)
+	}
+}
+
+// A statement that waits for a connection when the doubt begins is not sent either.
+func TestDoubtWhileAStatementWaits(t *testing.T) {
+	t.Parallel()
+	pool, err := postgres.Open(t.Context(), pgtest.New(t).URL, postgres.WithLimits(wait.Patient), postgres.WithMaxConns(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	busy, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	executed := make(chan error, 1)
+	go func() {
+		_, err := pool.Exec(t.Context(), "select")
+		executed <- err
+	}()
+	wait.Until(t, "the statement waits", func() bool { return pool.QueueStats().Waiting == 1 })
+	pool.Clock().Doubt("of a test")
+	if err := busy.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := wait.For(t, "the statement", executed); !errors.Is(err, clock.ErrDoubted) {
+		t.Errorf("it ended with %v", err)
+	}
+	if _, err := pool.Exec(work.AnyClock(t.Context()), "select"); err != nil {
 		t.Error(err)
 	}
 }

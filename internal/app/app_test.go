@@ -153,10 +153,14 @@ func TestSweepThatPanics(t *testing.T) {
 // A listener that fails ends the service with that failure.
 func TestRunEndsWithAListener(t *testing.T) {
 	t.Parallel()
-	a, _, _ := open(t)
+	a, _, log := open(t)
+	a.config.Limits.Stop = wait.Limit / 4
 	a.private.Close()
 	if err := a.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "CONNECT_PRIVATE_LISTEN") {
 		t.Errorf("Run returned %v", err)
+	}
+	if strings.Contains(log.String(), "work was broken off") {
+		t.Error("something goes on although the service ends")
 	}
 }
 

@@ -23,6 +23,8 @@ const sweepStep = 2 * sweepEvery
 // which load balancers notice. Then it accepts nothing new, finishes running requests and emails that are being sent, and closes
 // everything. It returns the error of a listener, a [servers.LimiterError], or nil if ctx ended.
 func (a *App) Run(ctx context.Context) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
 	if !a.config.ReadOnly {
 		if err := a.join(ctx); err != nil {
 			a.Close()
@@ -119,6 +121,7 @@ func (a *App) Run(ctx context.Context) error {
 	case failure = <-failures:
 	}
 	a.logger.Info("stopping")
+	end() // a listener may have failed
 	endDelivering()
 	a.stop(&tasks, endBackground)
 	a.logger.Info("stopped")

@@ -3,9 +3,11 @@ package app
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -179,6 +181,41 @@ func TestCloseReleasesLeases(t *testing.T) {
 	a.Close()
 	if n := pgtest.Value[int](t, db, `select count(*) from rate_limits where state like '%"leases"%'`); n != 0 {
 		t.Errorf("%d clients have leases", n)
+	}
+}
+
+// A server that stops counts an event that its receiver accepts meanwhile.
+func TestStopCountsTheLastDelivery(t *testing.T) {
+	t.Parallel()
+	asked, answer := make(chan struct{}, 1), make(chan struct{})
+	receiver := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		asked <- struct{}{}
+		<-answer
+	}))
+	defer receiver.Close()
+	a, db, _ := openWith(t, func(c *Config) {
+		c.Webhooks.AllowedNetworks = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+		c.Webhooks.RootCAs = x509.NewCertPool()
+		c.Webhooks.RootCAs.AddCert(receiver.Certificate())
+	})
+	partner := db.Client(t).ID
+	if _, err := a.Webhooks.SetEndpoint(t.Context(), partner, receiver.URL); err != nil {
+		t.Fatal(err)
+	}
+	db.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
+		values (gen_random_uuid(), $1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected')`, partner)
+	ctx, stop := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- a.Run(ctx) }()
+	wait.For(t, "the event", asked)
+	stop()
+	wait.Until(t, "only the delivery goes on", func() bool { return pgtest.Value[int](t, db, "select count(*) from servers") == 0 })
+	close(answer)
+	if err := wait.For(t, "the stop", stopped); err != nil {
+		t.Error(err)
+	}
+	if n := pgtest.Value[int](t, db, `select coalesce(sum(n), 0)::int from usage_days where client_id = '`+partner.String()+`' and metric = 'webhooks_delivered'`); n != 1 {
+		t.Errorf("%d events are counted", n)
 	}
 }
 

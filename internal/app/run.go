@@ -60,7 +60,8 @@ func (a *App) Run(ctx context.Context) error {
 	start(background, "sweep", func(ctx context.Context) { work.Every(ctx, sweepEvery, func() { a.sweepNext(ctx) }) })
 	counting, endCounting := context.WithCancel(context.WithoutCancel(ctx))
 	defer endCounting()
-	start(background, "reads", func(ctx context.Context) { a.OAuth.Run(ctx); endCounting() }) // the last reads are counted, too
+	delivered, endDelivered := context.WithCancel(context.WithoutCancel(ctx))
+	start(background, "reads", func(ctx context.Context) { a.OAuth.Run(ctx); <-delivered.Done(); endCounting() }) // the last reads and deliveries are counted, too
 	start(counting, "usage", a.Usage.Run)
 	start(background, "days", a.foldDays)
 	start(background, "lapses", func(ctx context.Context) {
@@ -76,7 +77,7 @@ func (a *App) Run(ctx context.Context) error {
 	// The delivery of webhooks ends earlier: pending events wait for another server, or for the next start.
 	delivering, endDelivering := context.WithCancel(background)
 	defer endDelivering()
-	start(delivering, "webhooks", a.Webhooks.Run)
+	start(delivering, "webhooks", func(ctx context.Context) { defer endDelivered(); a.Webhooks.Run(ctx) })
 	start(background, "replicas", a.Replicas.Run)
 	start(background, "certificates", func(ctx context.Context) {
 		work.Every(ctx, a.certificateInterval, func() {

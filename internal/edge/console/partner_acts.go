@@ -19,6 +19,7 @@ import (
 	"connect-svc/internal/edge/site"
 	"connect-svc/internal/foundation/brand"
 	"connect-svc/internal/foundation/refusal"
+	"connect-svc/internal/foundation/work"
 )
 
 // secretPage shows secrets once.
@@ -211,7 +212,7 @@ func (c *console) offboardPartner(w http.ResponseWriter, r *http.Request, partne
 		return refused{form, errors.New("another name")}
 	}
 	if _, err := c.Clients.Offboard(r.Context(), partner.ID); err != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), c.Limits.Act)
+		ctx, cancel := work.Within(r.Context(), work.CallerOf(r.Context()), c.Limits.Act)
 		defer cancel()
 		if current, _ := c.Clients.Get(ctx, partner.ID); current.Status != client.Offboarded || errors.Is(err, refusal.ErrClientOffboarded) {
 			return err

@@ -204,6 +204,9 @@ set attempts = attempts + 1
 where sign_in_id = @sign_in_id and attempts < @most::int and expires_at > connect_now() and mail <> 'failed'
 returning user_id, seed, budget, attempts::int, email;
 
+-- name: ReturnAttempt :exec
+update sign_ins set attempts = attempts - 1 where sign_in_id = @sign_in_id;
+
 -- name: CountAttempt :execrows
 update sign_in_limits set failed = failed + 1 where key = @key and failed < @most::int;
 

@@ -1382,6 +1382,15 @@ func (q *Queries) ResetAttempts(ctx context.Context, key []byte) error {
 	return err
 }
 
+const returnAttempt = `-- name: ReturnAttempt :exec
+update sign_ins set attempts = attempts - 1 where sign_in_id = $1
+`
+
+func (q *Queries) ReturnAttempt(ctx context.Context, signInID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, returnAttempt, signInID)
+	return err
+}
+
 const setLanguage = `-- name: SetLanguage :exec
 update users set language = $1::text where user_id = $2
 `

@@ -2,6 +2,7 @@ package account
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"encoding/base64"
@@ -144,10 +145,11 @@ type Verified struct {
 	session SessionKey // for StartSession
 }
 
-// VerifyCode returns the user of a code that was typed or pasted. It spends one of the five attempts, also if the code is right. A form
-// that is submitted twice gets the same result twice, and the sign-in still serves its purpose once. Each attempt counts as failed
-// before the code is compared, until one is right. After a hundred failed ones no code is compared. If the database fails, no attempt is spent.
-// Errors: ErrMalformedCode and ErrOlderCode, which spend no attempt, *WrongCodeError, ErrCodeSpent, ErrCodeExpired, ErrCodeNotSent, ErrNoSignIn.
+// VerifyCode returns the user of a code that was typed or pasted. A wrong code spends one of the five attempts. The right one spends none, so
+// that a form that is submitted twice gets the same result twice, also at the last attempt. The sign-in still serves its purpose once. Each
+// attempt counts as failed before the code is compared, until one is right. After a hundred failed ones no code is compared. If the database
+// fails, no attempt is spent. Errors: ErrMalformedCode and ErrOlderCode, which spend no attempt, *WrongCodeError, ErrCodeSpent, ErrCodeExpired,
+// ErrCodeNotSent, ErrNoSignIn.
 func (a *Accounts) VerifyCode(ctx context.Context, signIn uuid.UUID, code string) (verified Verified, err error) {
 	defer func() { a.count("accepted", err) }()
 	code = digits(code)
@@ -205,9 +207,9 @@ func (a *Accounts) accept(signIn, user uuid.UUID, seed []byte, proof, email stri
 	}
 }
 
-// takeAttempt counts an attempt as failed and spends it, or, if the code is right, makes the count 0. It is one transaction, and nobody learns what
-// was right before its end. It locks the rows in the order of storeCode. Errors: ErrNoSignIn, ErrCodeNotSent, ErrCodeExpired, ErrCodeSpent,
-// errOvertaken if the sign-in has another budget.
+// takeAttempt counts an attempt as failed and spends it, or, if the code is right, makes the count 0 and spends none. It is one transaction,
+// and nobody learns what was right before its end. It locks the rows in the order of storeCode. Errors: ErrNoSignIn, ErrCodeNotSent,
+// ErrCodeExpired, ErrCodeSpent, errOvertaken if the sign-in has another budget.
 func (a *Accounts) takeAttempt(ctx context.Context, signIn uuid.UUID, budget []byte, code string) (taken accountdb.TakeAttemptRow, right bool, err error) {
 	counted := int64(0)
 	err = postgres.InTx(ctx, a.pool, func(tx pgx.Tx) (err error) {
@@ -225,7 +227,7 @@ func (a *Accounts) takeAttempt(ctx context.Context, signIn uuid.UUID, budget []b
 		right = subtle.ConstantTimeCompare([]byte(a.codeOf(signIn, taken.Seed)), []byte(code)) == 1 &&
 			taken.UserID != nil // a guess may match the code of an address without an account
 		if right {
-			err = queries.ResetAttempts(ctx, budget)
+			err = cmp.Or(queries.ResetAttempts(ctx, budget), queries.ReturnAttempt(ctx, signIn))
 		}
 		return err
 	})

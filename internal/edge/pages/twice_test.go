@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"connect-svc/internal/domain/account"
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/testing/edgetest"
@@ -78,6 +79,18 @@ func TestFormsTwice(t *testing.T) {
 		"code": {func(_ *testing.T, _ *fixture, v visitor) (string, []string) {
 			base := v.open(scope.All)
 			return base + "/code", []string{"code", v.ask(base, email)}
+		}, "303 See Other BASE/consent"},
+		"code at the last attempt": {func(_ *testing.T, _ *fixture, v visitor) (string, []string) {
+			base := v.open(scope.All)
+			code := v.ask(base, email)
+			wrong := "000000"
+			if code == wrong {
+				wrong = "000001"
+			}
+			for range account.Attempts - 1 {
+				v.Post(base+"/code", "code", wrong)
+			}
+			return base + "/code", []string{"code", code}
 		}, "303 See Other BASE/consent"},
 		"new code": {func(_ *testing.T, _ *fixture, v visitor) (string, []string) {
 			base := v.open(scope.All)

@@ -43,6 +43,7 @@ type TooManyCodesError struct {
 	Next  time.Time     // when the limits admit the next code
 	Wait  time.Duration // until then
 	Limit string        // the name of the one that admits it last
+	Over  bool          // what the code is for ends before
 }
 
 func (e *TooManyCodesError) Error() string { return ErrTooManyCodes.Error() }
@@ -89,6 +90,7 @@ func (a *Accounts) storeCode(ctx context.Context, request CodeRequest, delay tim
 		a.log(entry) // before what happens to the email
 		time.AfterFunc(delay, a.outbox.wake.Send)
 	} else if tooMany := new(TooManyCodesError); errors.As(err, &tooMany) {
+		tooMany.Over = !request.Until.IsZero() && tooMany.Next.After(request.Until)
 		a.logRefusal(entry, tooMany)
 	}
 	return postgres.Wrap("account: store a code", err)
@@ -241,7 +243,7 @@ func countEmail(ctx context.Context, queries *accountdb.Queries, now time.Time, 
 	}
 	changed, next := admit(counters[:len(limits)], counters[len(limits)], now)
 	if changed == nil {
-		return nil, &TooManyCodesError{next, next.Sub(now), latest(counters[:len(limits)]).name}
+		return nil, &TooManyCodesError{Next: next, Wait: next.Sub(now), Limit: latest(counters[:len(limits)]).name}
 	}
 	for _, c := range changed {
 		n, err := queries.PutCounter(ctx, accountdb.PutCounterParams{

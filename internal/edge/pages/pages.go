@@ -242,7 +242,7 @@ func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	if limited := new(account.TooManyCodesError); errors.As(err, &limited) {
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(limited.Wait.Seconds()))))
-		v.Wait, v.Restart = limited.Wait, v.Base != accountBase
+		v.Wait, v.Restart = limited.Wait, limited.Over
 	}
 	p.site.Write(w, r, failure.status, failure.view, v)
 }

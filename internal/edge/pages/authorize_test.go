@@ -303,8 +303,11 @@ func TestPaths(t *testing.T) {
 	if got := v.Location(v.Get("/")); got != "/account" {
 		t.Errorf("/ leads to %q", got)
 	}
-	for _, path := range []string{"/", "/oauth/authorize", "/nothing", v.stylesheet()} {
-		v.isError(v.Post(path), http.StatusNotFound, headingMissing)
+	for _, site := range []string{"same-origin", "cross-site"} { // partners' pages may try to send a request as a form
+		v.Header.Set("Sec-Fetch-Site", site)
+		for _, path := range []string{"/", "/oauth/authorize", "/nothing", v.stylesheet()} {
+			v.isError(v.Post(path), http.StatusNotFound, headingMissing)
+		}
 	}
 }
 

@@ -92,11 +92,17 @@ func New(config Config) (http.Handler, error) {
 	config.Limits = config.Limits.OrDefault()
 	p := &pages{config, files}
 
-	ownForms, err := site.OwnForms(p.page(site.FailWith(site.ErrForeignForm)), site.OriginOf(config.BaseURL))
+	router := chi.NewRouter()
+	refuse := func(_ http.ResponseWriter, r *http.Request) error {
+		if !router.Match(chi.NewRouteContext(), r.Method, r.URL.Path) { // such as a POST of a partner's page to authorizePath
+			return site.ErrNotFound
+		}
+		return site.ErrForeignForm
+	}
+	ownForms, err := site.OwnForms(p.page(refuse), site.OriginOf(config.BaseURL))
 	if err != nil {
 		return nil, fmt.Errorf("pages: %w", err)
 	}
-	router := chi.NewRouter()
 	router.Use(site.Headers, middleware.SetHeader("Strict-Transport-Security", "max-age=63072000"), site.Named, site.Timed(p.caller, config.Limits.Act), ownForms, p.inChosenLanguage)
 	router.NotFound(p.page(site.FailWith(site.ErrNotFound)))
 	router.MethodNotAllowed(p.page(site.FailWith(site.ErrNotFound)))

@@ -192,6 +192,22 @@ func TestExchangeWhileTheClockIsWrong(t *testing.T) {
 	}
 }
 
+// Nobody is told of a lapse by a clock that is ahead, also before the service has looked at it.
+func TestNoLapseWhileTheClockIsWrong(t *testing.T) {
+	t.Parallel()
+	w := beforeTheJump(t)
+	w.DB.Jump(t, 91*24*time.Hour)
+	if err := w.App.OAuth.TellLapses(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := pgtest.Value[int](t, w.DB, "select count(*)::int from audit_log where action = 'connection.lapsed'"); n != 0 {
+		t.Errorf("%d lapses are in the audit log", n)
+	}
+	w.DB.Jump(t, 0)
+	w.look(t)
+	w.isWhole(t, "when the clock is right again")
+}
+
 // Before the service has looked at a clock that is wrong, a replaced secret works for its overlap, and not a moment longer.
 func TestOverlapWhileTheClockIsWrong(t *testing.T) {
 	t.Parallel()

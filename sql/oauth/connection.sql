@@ -430,7 +430,7 @@ select count(*) as chosen, count(ended.user_id) as ended from chosen left join e
 with chosen as (
     select c.user_id, c.client_id, c.refresh_deadline from connections c
     where c.state = 'authorized' and not is_authorized(c.state, c.refresh_deadline) and c.lapse_told is distinct from c.refresh_deadline and c.refresh_generation > 0
-        and connection_state(c.state, c.refresh_deadline, @since::timestamptz) <> 'lapsed'
+        and connection_state(c.state, c.refresh_deadline, @since::timestamptz) <> 'lapsed' and is_believed(@expected::pg_catalog.timestamptz)
     order by c.refresh_deadline
     limit @max_rows
 ), lapsed as (

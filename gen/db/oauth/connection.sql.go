@@ -1085,9 +1085,9 @@ const tellLapses = `-- name: TellLapses :execrows
 with chosen as (
     select c.user_id, c.client_id, c.refresh_deadline from connections c
     where c.state = 'authorized' and not is_authorized(c.state, c.refresh_deadline) and c.lapse_told is distinct from c.refresh_deadline and c.refresh_generation > 0
-        and connection_state(c.state, c.refresh_deadline, $1::timestamptz) <> 'lapsed'
+        and connection_state(c.state, c.refresh_deadline, $1::timestamptz) <> 'lapsed' and is_believed($2::pg_catalog.timestamptz)
     order by c.refresh_deadline
-    limit $2
+    limit $3
 ), lapsed as (
     update connections c
     set lapse_told = c.refresh_deadline
@@ -1101,7 +1101,7 @@ with chosen as (
     from lapsed join webhook_endpoints w on w.client_id = operator_id()
 ), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
-    select lapsed.user_id, $3::text, 'connection.lapsed', lapsed.user_id, lapsed.client_id, lapsed.version,
+    select lapsed.user_id, $4::text, 'connection.lapsed', lapsed.user_id, lapsed.client_id, lapsed.version,
         jsonb_build_object('lapsed_at', lapsed.refresh_deadline)
     from lapsed
 )
@@ -1110,16 +1110,22 @@ select lapsed.user_id, 'connection_ended', jsonb_build_object('client_id', lapse
 `
 
 type TellLapsesParams struct {
-	Since   time.Time
-	MaxRows int32
-	Actor   string
+	Since    time.Time
+	Expected clock.Expected
+	MaxRows  int32
+	Actor    string
 }
 
 // Tells users, the operator and the audit log that connections have lapsed, in parts: not those of long ago, of which nobody was told. It reads the
 // whole table, which has no index of deadlines, so that a refresh stays cheap. The order has it read to the end before the first row is locked.
 // A generation of 0 waits for its token (ReplayActs).
 func (q *Queries) TellLapses(ctx context.Context, arg TellLapsesParams) (int64, error) {
-	result, err := q.db.Exec(ctx, tellLapses, arg.Since, arg.MaxRows, arg.Actor)
+	result, err := q.db.Exec(ctx, tellLapses,
+		arg.Since,
+		arg.Expected,
+		arg.MaxRows,
+		arg.Actor,
+	)
 	if err != nil {
 		return 0, err
 	}

@@ -270,10 +270,11 @@ select client_id from client;
 -- name: DisconnectConnection :one
 -- The version rises even if the connection is disconnected already: a code of the current version may be outstanding, and nothing may
 -- work after a disconnect was answered (4.10). Such a repetition is not audited. of_version: the connection must have this version; null: any.
+-- A client knows a grant of version 0 only from a first exchange that the database has lost, and that ReplayActs would begin.
 with before as (
     select c.user_id, c.client_id, c.grant_id, c.version, c.state, c.lapse_told is not distinct from c.refresh_deadline as lapse_told
-    from connections c where c.user_id = @user_id and c.client_id = @client_id and c.version > 0
-        and (sqlc.narg(of_version)::bigint is null or c.version = sqlc.narg(of_version)::bigint)
+    from connections c where c.user_id = @user_id and c.client_id = @client_id
+        and (sqlc.narg(of_version)::bigint is null or c.version = sqlc.narg(of_version)::bigint) and (c.version > 0 or @actor::text = 'client')
     for no key update
 ), ended as (
     update connections c

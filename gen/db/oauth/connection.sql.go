@@ -194,8 +194,8 @@ func (q *Queries) AwaitMerges(ctx context.Context, userID uuid.UUID) error {
 const disconnectConnection = `-- name: DisconnectConnection :one
 with before as (
     select c.user_id, c.client_id, c.grant_id, c.version, c.state, c.lapse_told is not distinct from c.refresh_deadline as lapse_told
-    from connections c where c.user_id = $1 and c.client_id = $2 and c.version > 0
-        and ($3::bigint is null or c.version = $3::bigint)
+    from connections c where c.user_id = $1 and c.client_id = $2
+        and ($3::bigint is null or c.version = $3::bigint) and (c.version > 0 or $4::text = 'client')
     for no key update
 ), ended as (
     update connections c
@@ -242,6 +242,7 @@ type DisconnectConnectionParams struct {
 
 // The version rises even if the connection is disconnected already: a code of the current version may be outstanding, and nothing may
 // work after a disconnect was answered (4.10). Such a repetition is not audited. of_version: the connection must have this version; null: any.
+// A client knows a grant of version 0 only from a first exchange that the database has lost, and that ReplayActs would begin.
 func (q *Queries) DisconnectConnection(ctx context.Context, arg DisconnectConnectionParams) (int32, error) {
 	row := q.db.QueryRow(ctx, disconnectConnection,
 		arg.UserID,

@@ -264,6 +264,34 @@ func TestRevokeLostVersionOfWhatHadEnded(t *testing.T) {
 	}
 }
 
+// A grant whose first exchange is lost stays ended once its client has disconnected it: the code of the exchange does not work, and an audit log
+// that is replayed later begins nothing.
+func TestDisconnectAfterALostFirstExchange(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	code := f.code(t, scope.All)
+	restore := f.backup(t)
+	act := Act{UserID: f.user, ClientID: f.client.ID, Version: 1, Action: "connection.authorized", Actor: "client", Scopes: scope.All, At: f.db.Now()}
+	act.Until = act.At
+	lost, err := f.exchange(t, code)
+	if err != nil {
+		t.Fatal(err)
+	}
+	restore()
+	f.db.Exec(t, "delete from audit_log where action = 'connection.authorized'")
+	f.disconnect(t, lost)
+	if changed, err := Replay(t.Context(), f.pool, []Act{act}); err != nil || len(changed) != 0 {
+		t.Errorf("replayed %v, %v", changed, err)
+	}
+	f.noGrant(t, lost)
+	if _, err := f.exchange(t, code); !errors.Is(err, ErrInvalidGrant) {
+		t.Errorf("the code after the disconnect: %v", err)
+	}
+	if again := f.connect(t, scope.All); again.ConnectionVersion <= lost.ConnectionVersion {
+		t.Errorf("a new authorization has version %d", again.ConnectionVersion)
+	}
+}
+
 // A recovery needs all that a refresh needs, and a refused one changes nothing.
 func TestRefusedRecoveries(t *testing.T) {
 	t.Parallel()

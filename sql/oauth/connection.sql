@@ -488,6 +488,11 @@ returning before.first_of_client::boolean as first_of_client, before.first_of_us
 -- name: ListTimezones :many
 select user_id, timezone from users where user_id = any (@user_ids::uuid[]);
 
+-- name: ListTokensRevoked :many
+-- When all tokens of each client were last revoked (AuditTokensRevoked).
+select subject as client_id, max(at)::timestamptz as at from audit_log
+where subject = any (@client_ids::uuid[]) and action = 'client.tokens_revoked' group by subject;
+
 -- name: ReplayActs :many
 -- Each act is the last one on its connection, as the audit log of a database with later commits has it. An act that ended the
 -- connection ends it, unless it has been authorized since. An authorization moves the connection to its version, where it has lapsed until its

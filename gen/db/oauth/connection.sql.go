@@ -432,6 +432,37 @@ func (q *Queries) ListTimezones(ctx context.Context, userIds []uuid.UUID) ([]Lis
 	return items, nil
 }
 
+const listTokensRevoked = `-- name: ListTokensRevoked :many
+select subject as client_id, max(at)::timestamptz as at from audit_log
+where subject = any ($1::uuid[]) and action = 'client.tokens_revoked' group by subject
+`
+
+type ListTokensRevokedRow struct {
+	ClientID uuid.UUID
+	At       time.Time
+}
+
+// When all tokens of each client were last revoked (AuditTokensRevoked).
+func (q *Queries) ListTokensRevoked(ctx context.Context, clientIds []uuid.UUID) ([]ListTokensRevokedRow, error) {
+	rows, err := q.db.Query(ctx, listTokensRevoked, clientIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListTokensRevokedRow
+	for rows.Next() {
+		var i ListTokensRevokedRow
+		if err := rows.Scan(&i.ClientID, &i.At); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const noteBrowser = `-- name: NoteBrowser :exec
 update connections set browser = $1, browser_version = version where user_id = $2 and client_id = $3
 `

@@ -163,12 +163,21 @@ type Act struct {
 }
 
 // Replay brings connections that a restore or a failover has set back to where acts left them, in parts, and returns how many changed by
-// each action. It skips acts that the database has, and those on connections that have changed since. It may be repeated. Refresh tokens of
-// replayed authorizations work again, see [Server.Refresh]. An ended connection sends its event.
+// each action. It skips acts that the database has, those on connections that have changed since, and authorizations before all tokens of
+// their client were revoked. It may be repeated. Refresh tokens of replayed authorizations work again, see [Server.Refresh]. An ended
+// connection sends its event.
 func Replay(ctx context.Context, pool *postgres.Pool, acts []Act) (map[string]int64, error) {
 	const perStatement = 1000
 	changed, queries := map[string]int64{}, oauthdb.New(pool)
 	for part := range slices.Chunk(acts, perStatement) {
+		revocations, err := queries.ListTokensRevoked(ctx, postgres.Map(part, func(a Act) uuid.UUID { return a.ClientID }))
+		if err != nil {
+			return changed, postgres.Wrap("replay", err)
+		}
+		part = slices.DeleteFunc(slices.Clone(part), func(a Act) bool {
+			isOver := func(r oauthdb.ListTokensRevokedRow) bool { return r.ClientID == a.ClientID && !a.At.After(r.At) }
+			return a.Action == "connection.authorized" && slices.ContainsFunc(revocations, isOver)
+		})
 		users := postgres.Map(part, func(a Act) uuid.UUID { return a.UserID })
 		zones, err := queries.ListTimezones(ctx, users)
 		if err != nil {

@@ -292,6 +292,34 @@ func TestDisconnectAfterALostFirstExchange(t *testing.T) {
 	}
 }
 
+// A lost authorization stays ended if the operator has revoked all tokens of its client since. One that came after the revocation begins.
+func TestReplayAfterARevocationOfAllTokens(t *testing.T) {
+	t.Parallel()
+	for name, begins := range map[string]bool{"before": false, "after": true} {
+		f := newFixture(t)
+		f.revoke(t, f.connect(t, scope.All).RefreshToken)
+		restore := f.backup(t)
+		lost := f.connect(t, scope.All)
+		restore()
+		f.db.Exec(t, "delete from audit_log where action = 'connection.authorized' and connection_version = $1", lost.ConnectionVersion)
+		f.db.Clock.Advance(time.Minute)
+		if _, err := f.RevokeTokensOfClient(t.Context(), f.client.ID); err != nil {
+			t.Fatal(err)
+		}
+		act := Act{UserID: f.user, ClientID: f.client.ID, Version: lost.ConnectionVersion, Action: "connection.authorized", Actor: "client", Scopes: scope.All}
+		act.At = f.db.Now().Add(map[bool]time.Duration{false: -time.Minute, true: time.Second}[begins])
+		act.Until = act.At
+		f.db.Clock.Advance(time.Minute)
+		changed, err := Replay(t.Context(), f.pool, []Act{act})
+		if err != nil || len(changed) > 0 != begins {
+			t.Errorf("%s: replayed %v, %v", name, changed, err)
+		}
+		if !begins {
+			f.noGrant(t, lost)
+		}
+	}
+}
+
 // A recovery needs all that a refresh needs, and a refused one changes nothing.
 func TestRefusedRecoveries(t *testing.T) {
 	t.Parallel()

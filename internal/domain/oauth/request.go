@@ -64,15 +64,23 @@ func (s *Server) unsealRequest(sealed SealedRequest, browser [sha256.Size]byte) 
 	return request, nil
 }
 
-// isRegistered reports whether the client is active and registered for the request.
-func (r *pendingRequest) isRegistered(client *registration) bool {
-	return client.Active && sha256.Sum256([]byte(client.CallbackUrl)) == r.RedirectURI && client.Scopes.Contains(r.Scopes)
+// refusal returns why the client is not active and registered for the request (specification 7.2), or an empty text.
+func (r *pendingRequest) refusal(client *registration) Cause {
+	switch {
+	case !client.Active:
+		return UnauthorizedClient
+	case sha256.Sum256([]byte(client.CallbackUrl)) != r.RedirectURI:
+		return InvalidRequest
+	case !client.Scopes.Contains(r.Scopes):
+		return InvalidScope
+	}
+	return ""
 }
 
 // registration returns the client of a request. Error: ErrRequestEnded if the client is not active and registered for the request.
 func (s *Server) registration(ctx context.Context, request *pendingRequest) (registration, error) {
 	client, known, err := s.registrations.Ask(ctx, request.ClientID)
-	if err == nil && (!known || !request.isRegistered(&client)) {
+	if err == nil && (!known || request.refusal(&client) != "") {
 		err = ErrRequestEnded
 	}
 	return client, postgres.Wrap("authorization request", err)
@@ -130,6 +138,7 @@ type Ending struct {
 	Cause   string
 	Denied  bool // by the decision
 	Partner Partner
+	Refusal Cause // of the client's registration by now (specification 7.2)
 }
 
 // Ending returns why a request cannot continue. Error: ErrRequestEnded if the cause cannot be found.
@@ -142,16 +151,17 @@ func (s *Server) Ending(ctx context.Context, sealed SealedRequest, browser [sha2
 	if err != nil || !known {
 		return Ending{}, ErrRequestEnded //nolint:nilerr // the page shows no cause
 	}
+	ending := Ending{Cause: EndedByTime, Partner: partnerOf(&client), Refusal: request.refusal(&client)}
 	stored, err := s.queries.FindRequest(ctx, oauthdb.FindRequestParams{RequestID: sealed.ID, BrowserHash: browser[:]})
 	switch {
 	case err != nil && !errors.Is(err, pgx.ErrNoRows):
 		return Ending{}, ErrRequestEnded //nolint:nilerr // the page shows no cause
 	case stored.Decision != nil:
-		return Ending{EndedByDecision, *stored.Decision != "allow", partnerOf(&client)}, nil
-	case !request.isRegistered(&client):
-		return Ending{Cause: EndedByPartner, Partner: partnerOf(&client)}, nil
+		ending.Cause, ending.Denied = EndedByDecision, *stored.Decision != "allow"
+	case ending.Refusal != "":
+		ending.Cause = EndedByPartner
 	}
-	return Ending{Cause: EndedByTime, Partner: partnerOf(&client)}, nil
+	return ending, nil
 }
 
 // SignIn records the user who signed in for a request, and the user's calendar day: the consent is asked for at once, and only on this day. The

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"connect-svc/internal/domain/client"
 	"connect-svc/internal/foundation/brand"
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/testing/edgetest"
@@ -190,6 +191,42 @@ func TestRequestEnds_3_1(t *testing.T) {
 				t.Error("a connection came about")
 			}
 		})
+	}
+}
+
+// TestCauseOfAnEnd_7_2: the page of a request whose client has changed names the cause that a new request has, before and after the sign-in.
+func TestCauseOfAnEnd_7_2(t *testing.T) {
+	t.Parallel()
+	for want, change := range map[string]func(*client.Registration){
+		"unauthorized_client": nil,
+		"invalid_request":     func(r *client.Registration) { r.CallbackURL += "&more" },
+		"invalid_scope":       func(r *client.Registration) { r.Scopes = scope.DailySteps },
+	} {
+		f := newFixture(t, limits)
+		v := f.visitor(t)
+		asked := v.open(scope.All)
+		signedIn, _ := v.consent(scope.All)
+		err := f.Clients.Disable(t.Context(), f.client.ID)
+		if change != nil {
+			err = f.Clients.Enable(t.Context(), f.client.ID)
+			if err == nil {
+				_, err = f.Clients.Update(t.Context(), f.client.ID, change)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, answer := range []edgetest.Page{
+			v.Get(asked + "/sign-in"), v.Get(signedIn + "/consent"), v.Post(signedIn+"/consent", "decision", "allow"),
+		} {
+			v.isError(answer, http.StatusBadRequest, headingPartner)
+			if got := answer.Find(".cause code").Text(); got != want {
+				t.Errorf("the page has the cause %q, want %q", got, want)
+			}
+		}
+		if page := v.Get("/oauth/authorize?" + f.query(scope.All).Encode()); page.Find(".cause code").Text() != want {
+			t.Errorf("a new request has the cause %q, want %q", page.Find(".cause code").Text(), want)
+		}
 	}
 }
 

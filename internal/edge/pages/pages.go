@@ -241,9 +241,13 @@ func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	w.Header().Set("X-Request-ID", event.RequestID.String())
 	v := view{Base: baseOf(r), Code: failure.code}
 	if failure.view == "ended" {
-		v.Problem, v.Partner, v.Denied = p.ending(r)
-		if errors.Is(err, oauth.ErrDayOver) && v.Problem == oauth.EndedByTime {
+		ending := p.ending(r)
+		v.Problem, v.Partner, v.Denied = ending.Cause, partner{Partner: ending.Partner}, ending.Denied
+		switch {
+		case v.Problem == oauth.EndedByTime && errors.Is(err, oauth.ErrDayOver):
 			v.Problem = "midnight"
+		case v.Problem == oauth.EndedByPartner:
+			v.Code, event.Code = string(ending.Refusal), string(ending.Refusal)
 		}
 	}
 	if limited := new(account.TooManyCodesError); errors.As(err, &limited) {
@@ -253,21 +257,17 @@ func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p.site.Write(w, r, failure.status, failure.view, v)
 }
 
-// ending returns why a request has ended, as a name that the template knows, the partner, as far as this browser may know them, and whether
-// the user has denied the request. After a failure the cause is unknown.
-func (p *pages) ending(r *http.Request) (cause string, asking partner, isDenied bool) {
+// ending returns why a request has ended, with a cause that the template knows. After a failure the cause is unknown.
+func (p *pages) ending(r *http.Request) oauth.Ending {
 	kept, err := keeps(r)
-	if err != nil {
-		return "unknown", partner{}, false
-	}
-	ending, err := p.OAuth.Ending(r.Context(), kept.asked, kept.browser)
-	if err != nil {
-		return "unknown", partner{}, false
+	ending, failure := p.OAuth.Ending(r.Context(), kept.asked, kept.browser)
+	if err != nil || failure != nil {
+		return oauth.Ending{Cause: "unknown"}
 	}
 	if kept.outcome != "" {
 		ending.Cause, ending.Denied = oauth.EndedByDecision, kept.outcome == denied
 	}
-	return ending.Cause, partner{Partner: ending.Partner}, ending.Denied
+	return ending
 }
 
 // baseOf returns the prefix of the paths of the request's sign-in, or an empty string. Error pages link to the page for its code, which

@@ -262,7 +262,7 @@ func (p *pages) elsewhere(find func(*http.Request) (signIn, error), handle site.
 	return func(w http.ResponseWriter, r *http.Request) error {
 		err := site.Given(find, handle)(w, r)
 		if errors.Is(err, oauth.ErrRequestEnded) {
-			if cause, _, _ := p.ending(r); cause != oauth.EndedElsewhere {
+			if p.ending(r).Cause != oauth.EndedElsewhere {
 				return err
 			}
 		} else if !errors.Is(err, account.ErrNoSignIn) {

@@ -271,11 +271,12 @@ with oldest as materialized (
 select count(distinct (t.user_id, t.client_id)) from taken t;
 
 -- name: SweepWebhookEvents :execrows
--- An event that was replayed since it was found stays: PostgreSQL checks the outer condition again.
+-- By when they settled, which leased_until tells (null: a program of 1.0.0 settled it, until 1.3.0): attempts may go on for two weeks, and an event
+-- may be replayed. One that was replayed since it was found stays: PostgreSQL checks the outer condition again.
 delete from webhook_events
 where state <> 'pending' and (user_id, event_id) in (
     select e.user_id, e.event_id from webhook_events e
-    where e.created_at < @before::timestamptz and e.state <> 'pending'
+    where e.created_at < @before::timestamptz and e.state <> 'pending' and coalesce(e.leased_until, e.created_at) < @before::timestamptz
     order by e.created_at
     limit @max_rows
 );

@@ -1184,7 +1184,7 @@ const sweepWebhookEvents = `-- name: SweepWebhookEvents :execrows
 delete from webhook_events
 where state <> 'pending' and (user_id, event_id) in (
     select e.user_id, e.event_id from webhook_events e
-    where e.created_at < $1::timestamptz and e.state <> 'pending'
+    where e.created_at < $1::timestamptz and e.state <> 'pending' and coalesce(e.leased_until, e.created_at) < $1::timestamptz
     order by e.created_at
     limit $2
 )
@@ -1195,7 +1195,8 @@ type SweepWebhookEventsParams struct {
 	MaxRows int32
 }
 
-// An event that was replayed since it was found stays: PostgreSQL checks the outer condition again.
+// By when they settled, which leased_until tells (null: a program of 1.0.0 settled it, until 1.3.0): attempts may go on for two weeks, and an event
+// may be replayed. One that was replayed since it was found stays: PostgreSQL checks the outer condition again.
 func (q *Queries) SweepWebhookEvents(ctx context.Context, arg SweepWebhookEventsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, sweepWebhookEvents, arg.Before, arg.MaxRows)
 	if err != nil {

@@ -149,7 +149,7 @@ func TestSendSample(t *testing.T) {
 	}
 }
 
-// Events are listed oldest first, page by page, by client and state; those older than 30 days go unless they are pending.
+// Events are listed oldest first, page by page, by client and state; those that settled 30 days ago go.
 func TestLog(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -205,3 +205,26 @@ func TestWaitingForNobody(t *testing.T) {
 		t.Errorf("%d events wait, %v", queue.Waiting, err)
 	}
 }
+
+// An event can be sent again for 30 days after its last attempt, which may come days after it was written.
+func TestFailedAreKept(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.client(t, nil)
+	late, long := w.revoked(t, client), w.revoked(t, client)
+	at := w.db.Now()
+	day := func(n int) time.Time { return at.Add(-time.Duration(n) * 24 * time.Hour) }
+	for id, days := range map[uuid.UUID][2]int{late: {32, 29}, long: {34, 31}} {
+		w.db.Exec(t, "update webhook_events set state = 'failed', attempts = 10, queued = true, created_at = $2, leased_until = $3 where event_id = $1",
+			id, day(days[0]), day(days[1]))
+	}
+	if err := w.Sweep(t.Context(), at); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Replay(t.Context(), late); err != nil {
+		t.Errorf("29 days after the last attempt: %v", err)
+	}
+	if err := w.Replay(t.Context(), long); !errors.Is(err, ErrNoEvent) {
+		t.Errorf("31 days after the last attempt: %v", err)
+	}
+}

@@ -198,7 +198,7 @@ func ofEvent(id uuid.UUID, err error) error {
 	return postgres.Wrap("webhook event "+id.String(), err)
 }
 
-// Sweep deletes the events that were older than 30 days at that time and are not pending, with their attempts. Before, it brings what
+// Sweep deletes the events that had settled 30 days before that time, with their attempts. Before, it brings what
 // is in webhook_queue, and fails what has waited too long for paused webhooks.
 func (w *Webhooks) Sweep(ctx context.Context, before time.Time) error {
 	const batch = 2000

@@ -58,6 +58,15 @@ with removed as (
 insert into audit_log (subject, actor, action, client_id)
 select removed.client_id, @actor::text, 'webhook.removed', removed.client_id from removed;
 
+-- name: FailEventsOfRemovedWebhook :execrows
+-- Fails events that wait for a client without a webhook. They would be sent to the next one that is set before they are due.
+update webhook_events set state = 'failed', queued = true, leased_until = now()
+where state = 'pending' and (user_id, event_id) in (
+    select e.user_id, e.event_id from webhook_events e
+    where e.client_id = @client_id and e.state = 'pending' and not exists (select 1 from webhook_endpoints w where w.client_id = e.client_id)
+    limit @max_rows
+);
+
 -- name: AuditSample :execrows
 insert into audit_log (subject, actor, action, client_id, detail)
 values (@client_id::uuid, @actor::text, 'webhook.tested', @client_id::uuid, jsonb_build_object('type', @type::text));

@@ -324,6 +324,29 @@ func (q *Queries) CreateWebhookEndpoint(ctx context.Context, arg CreateWebhookEn
 	return result.RowsAffected(), nil
 }
 
+const failEventsOfRemovedWebhook = `-- name: FailEventsOfRemovedWebhook :execrows
+update webhook_events set state = 'failed', queued = true, leased_until = now()
+where state = 'pending' and (user_id, event_id) in (
+    select e.user_id, e.event_id from webhook_events e
+    where e.client_id = $1 and e.state = 'pending' and not exists (select 1 from webhook_endpoints w where w.client_id = e.client_id)
+    limit $2
+)
+`
+
+type FailEventsOfRemovedWebhookParams struct {
+	ClientID uuid.UUID
+	MaxRows  int32
+}
+
+// Fails events that wait for a client without a webhook. They would be sent to the next one that is set before they are due.
+func (q *Queries) FailEventsOfRemovedWebhook(ctx context.Context, arg FailEventsOfRemovedWebhookParams) (int64, error) {
+	result, err := q.db.Exec(ctx, failEventsOfRemovedWebhook, arg.ClientID, arg.MaxRows)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const failPausedWebhookEvents = `-- name: FailPausedWebhookEvents :many
 update webhook_events set state = 'failed', queued = true, leased_until = now()
 where state = 'pending' and (user_id, event_id) in (

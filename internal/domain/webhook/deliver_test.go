@@ -331,7 +331,7 @@ func TestReplayDuringASweep(t *testing.T) {
 	w := newWorld(t)
 	id := w.revoked(t, w.client(t, nil))
 	w.taken(t)
-	w.db.Exec(t, "update webhook_events set state = 'failed', created_at = created_at - interval '30 days 1 minute'")
+	w.db.Exec(t, "update webhook_events set state = 'failed', created_at = created_at - interval '30 days 1 minute', leased_until = null")
 	replaying, err := w.db.Pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -134,7 +134,7 @@ func (w *Webhooks) SetEndpoint(ctx context.Context, clientID uuid.UUID, url stri
 	return "", ofClient(clientID, err)
 }
 
-// RemoveEndpoint ends a client's webhook: no more events are written for it, and pending events are not sent. The log of
+// RemoveEndpoint ends a client's webhook: no more events are written for it, and pending events fail. The log of
 // its events stays. Errors: ErrNoEndpoint.
 func (w *Webhooks) RemoveEndpoint(ctx context.Context, clientID uuid.UUID) error {
 	err := w.act(ctx, clientID, "webhook.removed", func(queries *webhookdb.Queries) (int64, error) {
@@ -142,6 +142,13 @@ func (w *Webhooks) RemoveEndpoint(ctx context.Context, clientID uuid.UUID) error
 	})
 	if errors.Is(err, errUnchanged) {
 		err = ErrNoEndpoint
+	}
+	const part = 2000
+	for failed := int64(part); err == nil && failed == part; {
+		var failure error // the webhook is removed, and the rest fail when they are due
+		if failed, failure = w.queries.FailEventsOfRemovedWebhook(ctx, webhookdb.FailEventsOfRemovedWebhookParams{ClientID: clientID, MaxRows: part}); failure != nil {
+			w.logger.Warn("events of a removed webhook still wait", "client_id", clientID, "cause", failure)
+		}
 	}
 	return ofClient(clientID, err)
 }

@@ -170,8 +170,8 @@ func TestFailedOfDay(t *testing.T) {
 	}
 }
 
-// An event that waits for its next attempt when its webhook is removed or stopped, or its client offboarded, fails then without being sent. Until
-// then it does not count as late: nothing is left to do about its receiver.
+// An event that waits for its next attempt when its webhook is stopped, or its client offboarded, fails then without being sent; if its webhook
+// is removed, it fails at once. Until then it does not count as late: nothing is left to do about its receiver.
 func TestWaitingForNobody(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -203,6 +203,42 @@ func TestWaitingForNobody(t *testing.T) {
 	}
 	if queue, err := w.Queue(t.Context()); err != nil || queue.Waiting != 1 {
 		t.Errorf("%d events wait, %v", queue.Waiting, err)
+	}
+}
+
+// An event that waits when its webhook is removed has failed, and is not sent to the next webhook when its time comes. It can be sent again.
+func TestRemovedWhileEventsWait(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r, away := receive(t, nil), receive(t, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusServiceUnavailable) })
+	client, disabled, another := w.clientAt(t, nil, away.URL), w.client(t, nil), w.client(t, nil)
+	retry, held, foreign := w.revoked(t, client), w.revoked(t, disabled), w.revoked(t, another)
+	w.db.Exec(t, "update clients set status = 'disabled' where client_id = $1", disabled.ID)
+	w.attemptNow(t, retry)
+	for _, id := range []uuid.UUID{client.ID, disabled.ID} {
+		if err := w.RemoveEndpoint(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.SetEndpoint(t.Context(), id, r.URL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.db.Exec(t, "update clients set status = 'active' where client_id = $1", disabled.ID)
+	w.db.Clock.Advance(time.Hour)
+	for id, want := range map[uuid.UUID]State{retry: Failed, held: Failed, foreign: Pending} {
+		if got := w.event(t, id).State; got != want {
+			t.Errorf("an event is %s, want %s", got, want)
+		}
+	}
+	if events := w.claimed(t, nil); len(events) != 1 || events[0].ID != foreign {
+		t.Errorf("%d events are due, want that of another client", len(events))
+	}
+	if err := w.Replay(t.Context(), retry); err != nil {
+		t.Fatal(err)
+	}
+	w.attemptNow(t, retry)
+	if event := w.event(t, retry); event.State != Delivered || len(r.all()) != 1 {
+		t.Errorf("replayed: %s, with %d calls", event.State, len(r.all()))
 	}
 }
 

@@ -44,7 +44,7 @@ $$;
 -- The work of the node that runs it: events that are ready, retries whose time has come, and changes whose window is over. Each has its
 -- part: the number of its shard. It reads the node's shards by their names, because Citus would ask all nodes. It locks nothing and writes
 -- nothing. It goes from one client with ready events to the next one by the index, so that clients and retries that wait cost nothing, and
--- passes by a client that is disabled, or whose webhook is paused, with one step, however many events wait. room bounds the events of each client; of a client that is not in it
+-- passes by a client that is disabled, or whose webhook is paused but could send, with one step, however many events wait. room bounds the events of each client; of a client that is not in it
 -- there are as many as are sent at the same time, and 8 of the operator, who has no row in clients. The statement is prepared once in a session, because to plan it takes several times as
 -- long as to find nothing.
 -- +goose StatementBegin
@@ -91,7 +91,8 @@ begin
         ), sent as materialized (
             select r.client_id, coalesce(($2 ->> r.client_id::text)::int, cl.webhook_parallel, 8) as at_most
             from ready r left join %1$s cl using (client_id) left join %5$s w using (client_id)
-            where r.client_id is not null and w.paused_at is null and cl.status is distinct from 'disabled'
+            where r.client_id is not null and cl.status is distinct from 'disabled'
+                and (w.paused_at is null or w.stopped_at is not null or cl.status = 'offboarded')
         )
         (select e.part, e.user_id, e.client_id, 'event', e.event_id, e.ready, e.created_at, e.share
         from sent s

@@ -198,3 +198,32 @@ func TestLongDisabled(t *testing.T) {
 		}
 	}
 }
+
+// An event waits for a paused webhook no longer when its client is offboarded or its receiver has answered 410: it fails without being sent.
+func TestPausedForNobody(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := receive(t, nil)
+	offboarded, stopped := w.client(t, r), w.client(t, r)
+	ids := []uuid.UUID{w.revoked(t, offboarded), w.revoked(t, stopped)}
+	for _, client := range []pgtest.Client{offboarded, stopped} {
+		if _, err := w.Pause(t.Context(), client.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.db.Exec(t, "update clients set status = 'offboarded' where client_id = $1", offboarded.ID)
+	w.db.Exec(t, "update webhook_endpoints set stopped_at = connect_now() where client_id = $1", stopped.ID)
+	for _, event := range w.claimed(t, nil) {
+		if err := w.leases().Do(t.Context(), event, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range ids {
+		if event := w.event(t, id); event.State != Failed {
+			t.Errorf("an event is %s", event.State)
+		}
+	}
+	if calls := r.all(); len(calls) > 0 {
+		t.Errorf("%d calls", len(calls))
+	}
+}

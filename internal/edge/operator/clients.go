@@ -219,7 +219,7 @@ func (h handlers) EnableClient(
 	return operatorapi.EnableClient200JSONResponse(body), err
 }
 
-// SuspendClient disables a client, and lists its last changes.
+// SuspendClient disables a client, and lists its last changes: the latest ten of each kind.
 func (h handlers) SuspendClient(
 	ctx context.Context, request operatorapi.SuspendClientRequestObject,
 ) (operatorapi.SuspendClientResponseObject, error) {
@@ -227,9 +227,25 @@ func (h handlers) SuspendClient(
 	if err != nil {
 		return nil, err
 	}
-	const within, most = 30 * 24 * time.Hour, 50
-	acts, err := h.Audit.Search(ctx, audit.Filter{ClientID: request.ClientId, Itself: true, Since: h.Now().Add(-within)}, page.Key{}, most)
-	return operatorapi.SuspendClient200JSONResponse{Client: body, Changes: each(acts.Events, auditBody)}, err
+	const within, ofKind, most, part = 30 * 24 * time.Hour, 10, 50, 2000
+	filter := audit.Filter{ClientID: request.ClientId, Itself: true, Since: h.Now().Add(-within)}
+	var changes []audit.Event
+	kinds := map[string]int{} // an event that is sent again is an act, too: a thief may have made thousands of those
+	for after := (page.Key{}); len(changes) < most; {
+		acts, err := h.Audit.Search(ctx, filter, after, part)
+		if err != nil {
+			return nil, err
+		}
+		for _, act := range acts.Events {
+			if kinds[act.Action]++; kinds[act.Action] <= ofKind && len(changes) < most {
+				changes = append(changes, act)
+			}
+		}
+		if after = acts.Next; after == (page.Key{}) {
+			break
+		}
+	}
+	return operatorapi.SuspendClient200JSONResponse{Client: body, Changes: each(changes, auditBody)}, nil
 }
 
 // ResumeClient replaces the secrets of a client and of its webhook, and enables it.

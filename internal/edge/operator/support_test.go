@@ -241,6 +241,27 @@ func TestClients(t *testing.T) {
 	}
 }
 
+// A thief in a partner's pages cannot hide what was changed there behind many acts of another kind, such as events that are sent again.
+func TestSuspendListsChangesBehindReplays(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	partner := f.DB.Client(t)
+	if _, err := f.config.Webhooks.SetEndpoint(work.WithActor(t.Context(), "partner:eve"), partner.ID, "https://eve.example/hook"); err != nil {
+		t.Fatal(err)
+	}
+	f.DB.Exec(t, `insert into audit_log (subject, actor, action, client_id)
+		select $1, 'partner:eve', 'webhook.replayed', $1 from generate_series(1, 2500)`, partner.ID)
+	got := f.post(t, "/operator/v1/clients/"+partner.ID.String()+"/suspend", "")
+	got.Check(t, 200, "", "suspend")
+	acts := map[string]int{}
+	for _, change := range edgetest.Decode[operatorapi.SuspendedClient](t, got).Changes {
+		acts[change.Actor+" "+change.Action]++
+	}
+	if diff := cmp.Diff(map[string]int{"operator client.disabled": 1, "partner:eve webhook.replayed": 10, "partner:eve webhook.created": 1}, acts); diff != "" {
+		t.Errorf("acts (-want +got):\n%s", diff)
+	}
+}
+
 // A client that was broken into is cut off, its last changes tell who moved what, and it comes back with new secrets alone.
 func TestSuspendAndResume(t *testing.T) {
 	t.Parallel()

@@ -6,7 +6,7 @@
 # The file is your copy of the keyset: a backup has none. It must have the keys that seal the credentials of the backup. If the file is missing, and
 # the backup is one of release 1.0.0, which had the keyset in it, the script restores that, too.
 #
-# The database is restored in one transaction: after a failure it is as empty as before.
+# The database is restored in one transaction: after a failure it is as empty as before. A grant that cannot be repeated here is no failure.
 set -euo pipefail
 umask 077
 [ $# -eq 1 ] || { echo "usage: restore.sh DIRECTORY" >&2; exit 2; }
@@ -44,5 +44,8 @@ if [[ -z ${PGSSLMODE-} && ! $url =~ [?\&]sslmode=[a-z] && ! $url =~ ^[a-z]+://([
   done
   [[ $url == *sslrootcert=* || -e ${HOME-}/.postgresql/root.crt ]] || export PGSSLROOTCERT=$roots
 fi
-pg_restore --exit-on-error --single-transaction --no-owner --dbname="$url" "$1/database.dump"
+pg_restore --exit-on-error --single-transaction --no-owner --no-privileges --dbname="$url" "$1/database.dump"
 [ "$has" = "$keyset" ] || cp -- "$has" "$keyset"
+# Afterwards the grants, as far as their roles are here and this role may give them: only a superuser may give those on PostgreSQL's own functions.
+pg_restore --no-owner --use-list=<(pg_restore --list "$1/database.dump" | grep -E '^[0-9]+; [0-9]+ [0-9]+ ACL ') --dbname="$url" "$1/database.dump" ||
+  echo "restore: all data are here, but not these grants: repeat those that you need" >&2

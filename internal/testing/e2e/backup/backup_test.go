@@ -125,6 +125,46 @@ func backUpAndRestore(t *testing.T, before, after *pgtest.DB) {
 	}
 }
 
+// A role that owns the database restores it, with the grants that it may give to roles that are there. Those on PostgreSQL's own functions, as
+// docs/troubleshooting.md recommends one, and those to roles of another server are told, and are in the way of nothing.
+func TestRestoreByTheOwner(t *testing.T) {
+	pgtest.NotOnCluster(t, "the roles are of one server")
+	t.Parallel()
+	before, dir := pgtest.New(t), t.TempDir()
+	const owner, reader, gone = "restoring_owner", "restored_reader", "restored_gone"
+	for _, name := range []string{owner, reader, gone} {
+		before.Define(t, "create role "+name+" login password '"+name+"'")
+	}
+	t.Cleanup(func() { before.Define(t, "drop owned by "+owner+", "+reader+"; drop role "+owner+", "+reader) })
+	before.Define(t, "grant execute on function pg_stat_file(text) to "+owner+"; grant select on daily_steps to "+reader+"; grant select on cycling_activities to "+gone)
+	keyset, backup := keysetFile(t), filepath.Join(dir, "backup")
+	e2e.Open(t, before, keyset)
+	user := before.User(t)
+	if out, err := command("backup.sh", before.URL, keyset, backup).CombinedOutput(); err != nil {
+		t.Fatalf("%v, %s", err, out)
+	}
+	before.Define(t, "drop owned by "+gone+"; drop role "+gone)
+
+	after := pgtest.NewEmpty(t)
+	name := pgtest.Value[string](t, after, "select quote_ident(current_database())")
+	after.Define(t, "alter database "+name+" owner to "+owner)
+	as, err := url.Parse(after.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	as.User = url.UserPassword(owner, owner)
+	out, err := command("restore.sh", as.String(), keyset, backup).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "these grants") || !strings.Contains(string(out), gone) || !strings.Contains(string(out), "pg_stat_file") {
+		t.Fatalf("%v, %s", err, out)
+	}
+	if id := pgtest.Value[string](t, after, "select user_id::text from users"); id != user.ID.String() {
+		t.Errorf("the user is %s", id)
+	}
+	if !pgtest.Value[bool](t, after, "select has_table_privilege('"+reader+"', 'daily_steps', 'select')") {
+		t.Error("a role that is there has lost its grant")
+	}
+}
+
 // Without sslmode the scripts verify the server of another machine by the authorities of this one, whichever libpq there is.
 func TestBackupVerifiesTLS(t *testing.T) {
 	pgtest.NotOnCluster(t, "the way to one PostgreSQL is tested")

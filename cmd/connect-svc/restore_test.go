@@ -211,7 +211,7 @@ func (l *lossy) check(t *testing.T, pool *postgres.Pool) {
 }
 
 // reconciled is what reconciling a [lossy] service does.
-var reconciled = app.Reconciled{Users: 1, Clients: 1, Revoked: 4, Disconnected: 6, Authorized: 6}
+var reconciled = app.Reconciled{Users: 1, Clients: 1, Revoked: 4, Disconnected: 7, Authorized: 6}
 
 func reconcile(t *testing.T, env []string, want app.Reconciled, args ...string) {
 	t.Helper()
@@ -281,7 +281,12 @@ func TestReconcileAfterRestore(t *testing.T) {
 		if may, err := postgres.MayLackCommits(t.Context(), after.Pool); err != nil || !may {
 			t.Errorf("the restored database asks for no reconciliation: %t, %v", may, err)
 		}
+		const receipts = "select count(*) from notices where kind = 'connection_ended'"
+		waiting := pgtest.Value[int](t, after, receipts)
 		reconcile(t, env(after), reconciled, "--audit", log)
+		if n := pgtest.Value[int](t, after, receipts); n != waiting {
+			t.Errorf("%d receipts of ends, and %d before: users were told of these ends when they happened", n, waiting)
+		}
 		if may, err := postgres.MayLackCommits(t.Context(), after.Pool); err != nil || may {
 			t.Errorf("the reconciled database asks for a reconciliation: %t, %v", may, err)
 		}

@@ -132,10 +132,10 @@ func actOf(event audit.Event) (oauth.Act, error) {
 	return act, err
 }
 
-// replay ends users and clients first, because their connections end with them.
+// replay deletes users first, because their connections end with them. It offboards clients last, because that sends each user whose connection it
+// ends a receipt: those whose end is in the log have had theirs.
 func (l lost) replay(ctx context.Context, pool *postgres.Pool, accounts *account.Accounts) (done Reconciled, err error) {
 	done.Entries = l.entries
-	clients := client.NewRegistry(pool, oauth.EndConnectionsOfClient)
 	for id, at := range l.users {
 		user, err := accounts.GetUser(ctx, id)
 		if errors.Is(err, refusal.ErrUserNotFound) || err == nil && user.CreatedAt.After(at) { // or created again
@@ -149,6 +149,13 @@ func (l lost) replay(ctx context.Context, pool *postgres.Pool, accounts *account
 		}
 		done.Users++
 	}
+	changed, err := oauth.Replay(ctx, pool, l.acts())
+	done.Revoked, done.Disconnected, done.Authorized =
+		changed["connection.revoked"], changed["connection.disconnected"], changed["connection.authorized"]
+	if err != nil {
+		return done, err
+	}
+	clients := client.NewRegistry(pool, oauth.EndConnectionsOfClient)
 	for id := range l.clients {
 		switch _, err := clients.Offboard(ctx, id); {
 		case err == nil:
@@ -157,8 +164,5 @@ func (l lost) replay(ctx context.Context, pool *postgres.Pool, accounts *account
 			return done, err
 		}
 	}
-	changed, err := oauth.Replay(ctx, pool, l.acts())
-	done.Revoked, done.Disconnected, done.Authorized =
-		changed["connection.revoked"], changed["connection.disconnected"], changed["connection.authorized"]
-	return done, err
+	return done, nil
 }

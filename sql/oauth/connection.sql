@@ -497,7 +497,7 @@ where subject = any (@client_ids::uuid[]) and action = 'client.tokens_revoked' g
 -- Each act is the last one on its connection, as the audit log of a database with later commits has it. An act that ended the
 -- connection ends it, unless it has been authorized since. An authorization moves the connection to its version, where it has lapsed until its
 -- refresh token comes (is_ahead), unless this database's own log has a later act, which may be dated wrong: authorizations are not. days are
--- the users' calendar days of the acts. The rows are the numbers of connections that changed, by act.
+-- the users' calendar days of the acts. The rows are the numbers of connections that changed, by act. An offboarded client gets no event.
 with given as (
     select unnest(@user_ids::uuid[]) as user_id, unnest(@client_ids::uuid[]) as client_id, unnest(@versions::bigint[]) as version,
         unnest(@actions::text[]) as action, unnest(@actors::text[]) as actor, unnest(@reasons::text[]) as reason,
@@ -557,6 +557,7 @@ with given as (
         end, case when replayed.begins then replayed.scopes end
     from replayed join webhook_endpoints w on w.client_id in (replayed.client_id, operator_id())
     where case when replayed.begins then w.client_id = operator_id() else replayed.former_state <> 'disconnected' end
+        and (w.client_id = operator_id() or replayed.reason <> 'client_offboarded')
 ), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
     select replayed.user_id, @actor::text, replayed.action, replayed.user_id, replayed.client_id, replayed.version,

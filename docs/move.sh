@@ -3,13 +3,19 @@
 #
 #   docs/move.sh OLD NEW RELOAD [PAUSE RESUME]
 #
-# OLD and NEW are URLs of the same database on both, for a role that may change settings and promote (passwords: PGPASSFILE). RELOAD is a command
-# after which the service uses the new one: it sends SIGHUP to all servers, whose files have its URL, or has each PgBouncer read its new file. PAUSE
+# OLD and NEW are URLs of the same database on both, for a role that may change settings, promote and read all statistics (passwords: PGPASSFILE).
+# RELOAD is a command after which the service uses the new one: it sends SIGHUP to all servers, whose files have its URL, or has each PgBouncer read its new file. PAUSE
 # and RESUME are commands for each PgBouncer. If within some three seconds a transaction does not end, the replica has not caught up, or the old server
 # has not taken the setting, everything goes on with the old server, and the status is 1.
 set -euo pipefail
 [ $# -eq 3 ] || [ $# -eq 5 ] || { echo "usage: move.sh OLD NEW RELOAD [PAUSE RESUME]" >&2; exit 2; }
 ask() { psql -XAtqd "$1" -v ON_ERROR_STOP=1 -c "$2"; }
+# To others pg_stat_activity and pg_stat_wal_receiver show nothing, and transactions that go on would be taken for ended ones.
+for url in "$1" "$2"; do
+  sees=$(ask "$url" "select pg_has_role('pg_read_all_stats', 'usage')")
+  [[ $sees == t ]] ||
+    { echo "move: this role cannot see the transactions of others: grant pg_read_all_stats to it" >&2; exit 1; }
+done
 [[ $(ask "$2" "select pg_is_in_recovery() and exists (select from pg_stat_wal_receiver where status = 'streaming')") == t ]] ||
   { echo "move: the new server is not a replica that streams" >&2; exit 1; }
 [[ $(ask "$2" "select has_function_privilege('pg_promote(boolean, integer)', 'execute')") == t ]] || { echo "move: this role may not promote the new server" >&2; exit 1; }

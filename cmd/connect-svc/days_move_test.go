@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -225,17 +224,15 @@ func TestMoveThatCannotBe(t *testing.T) {
 	m := newMovable(t, 0, nil)
 	defer m.stop(t)
 	const role = "create role reader; alter role reader set default_transaction_read_only = on; create role mover login password 'mover' in role pg_monitor; grant execute on function pg_reload_conf() to mover; " +
-		"grant alter system on parameter default_transaction_read_only to mover"
+		"grant alter system on parameter default_transaction_read_only to mover; " +
+		"create role blind login password 'blind'; grant execute on function pg_reload_conf(), pg_promote(boolean, integer) to blind; " +
+		"grant alter system on parameter default_transaction_read_only to blind"
 	m.db.Exec(t, role)
 	as := func(address, user string) string {
-		u, err := url.Parse(address)
-		if err != nil {
-			t.Fatal(err)
+		if user == "" {
+			return address
 		}
-		if user != "" {
-			u.User = url.UserPassword(user, user)
-		}
-		return u.String()
+		return urlAs(t, &pgtest.DB{URL: address}, user, user)
 	}
 	wait.Until(t, "the replica has the role", func() bool {
 		_, err := bashed(t, nil, "psql -Xd '"+as(m.replica.URL(), "mover")+"' -c 'select 1'")
@@ -253,6 +250,7 @@ func TestMoveThatCannotBe(t *testing.T) {
 		"a database that writes nevertheless":  {"", "alter database " + database + " set default_transaction_read_only = off", "", "pg_db_role_setting"},
 		"a configuration that cannot be read":  {"", "select 1", "\nthis is = no setting\n", "has not taken the setting"},
 		"a server that is no replica any more": {"", "select 1", "", "is not a replica"},
+		"a role that sees no transactions":     {"blind", "select 1", "", "cannot see the transactions"},
 	} {
 		m.db.Exec(t, test.before)
 		if err := os.WriteFile(file, append(slices.Clip(config), test.appended...), 0o600); err != nil {
@@ -263,7 +261,7 @@ func TestMoveThatCannotBe(t *testing.T) {
 			to = m.old.URL()
 		}
 		out, err := bashed(t, []string{"ACTS=" + acts}, fmt.Sprintf("timeout 20 ../../docs/move.sh '%s' '%s' 'echo reload >>$ACTS' 'echo pause >>$ACTS' 'echo resume >>$ACTS'",
-			as(m.old.URL(), test.by), as(to, test.by)))
+			as(m.old.URL(), test.by), as(to, strings.ReplaceAll(test.by, "blind", "")))) // it is the old server's transactions that count
 		if err == nil || !strings.Contains(out, test.says) {
 			t.Errorf("%s: %v, %s", name, err, out)
 		}
@@ -323,7 +321,10 @@ func TestSecondRegion(t *testing.T) {
 	lines := []string(nil)
 	m := newMovable(t, 1, func(m *movable) []string {
 		lines = section(t, "A second region for reads", "postgres://connect@first.example.com/connect", link.Open(t, m.old.URL()),
-			"postgres://connect@second.example.com/connect", m.replica.URL(), "systemctl reload connect-svc", "reload")
+			"psql postgres://connect@second.example.com/connect", "psql "+urlAs(t, &pgtest.DB{URL: m.replica.URL()}, "owner", "owner"), // may not promote
+			"postgres://connect@second.example.com/connect", m.replica.URL(), "postgres://postgres@second.example.com/connect", m.replica.URL(),
+			"systemctl reload connect-svc", "reload")
+		m.db.Exec(t, "create role owner login password 'owner'")
 		m.lead(t, link.Open(t, m.old.URL()))
 		return lines[1:2]
 	})

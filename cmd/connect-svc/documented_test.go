@@ -30,7 +30,7 @@ var elsewhere = map[string]string{
 	"select citus_":                                              "make test-citus",
 	"select recover_prepared_":                                   "make test-citus",
 	"CONNECT_DATABASE_URL=… ":                                    "TestBackupAndRestore of internal/testing/e2e/backup, both scripts",
-	"psql postgres://connect@second.example.com/":                "TestSecondRegion",
+	"psql postgres://postgres@second.example.com/":               "TestSecondRegion",
 	"docs/move.sh ":                                              "TestMoveToAnotherServer, TestMoveBehindPgBouncer",
 	`console="psql `:                                             "TestMoveBehindPgBouncer",
 	"connect-svc keys create --out /etc/connect-svc/leaked.json": "TestRotateEverything",

@@ -62,8 +62,8 @@ func testDeb(t *testing.T) {
 		t.Fatal(err)
 	}
 	// As root of a namespace of its own, which need not be root here.
-	output(t, "bwrap", "--unshare-user", "--uid", "0", "--gid", "0", "--dev-bind", "/", "/", "--",
-		"dpkg", "--root="+root, "--force-script-chrootless", "--log=/dev/null", "-i", deb)
+	dpkg := []string{"--unshare-user", "--uid", "0", "--gid", "0", "--dev-bind", "/", "/", "--", "dpkg", "--root=" + root, "--force-script-chrootless", "--log=/dev/null"}
+	output(t, "bwrap", append(dpkg, "-i", deb)...)
 
 	uid := holdsAll(t, root)
 	holdsVersion(t, output(t, "dpkg-deb", "--field", deb, "Version"), root, "sh", "-c", `dpkg --compare-versions "$0" lt "$1"`)
@@ -82,6 +82,36 @@ func testDeb(t *testing.T) {
 	output(t, "systemd-analyze", "security", "--offline=true", "--threshold=15", "--root="+root, "connect-svc.service")
 
 	serves(t, root, uid, startOf(t, root), nil)
+
+	// An upgrade keeps the settings, which hold secrets, also if the package has another file of them and nobody is at a terminal.
+	newer := filepath.Join(t.TempDir(), "newer")
+	output(t, "dpkg-deb", "--raw-extract", deb, newer)
+	for name, change := range map[string]func(string) string{
+		"DEBIAN/control": func(text string) string {
+			return regexp.MustCompile(`(?m)^Version: .*$`).ReplaceAllString(text, "Version: 99")
+		},
+		"etc/connect-svc/connect-svc.env": func(text string) string { return text + "\n# A new setting.\n#CONNECT_NEW=\n" },
+	} {
+		if err := os.WriteFile(filepath.Join(newer, name), []byte(change(read(t, newer, name))), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	output(t, "dpkg-deb", "--root-owner-group", "--build", newer, newer+".deb")
+	const written = "CONNECT_BASE_URL=https://connect.example.com\n"
+	if err := os.WriteFile(filepath.Join(root, "etc/connect-svc/connect-svc.env"), []byte(written), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	documented := regexp.MustCompile("`apt-get install ([^`]*)\\./connect-svc_\\*\\.deb`").FindStringSubmatch(read(t, "../..", "docs/upgrade.md"))
+	if documented == nil {
+		t.Fatal("docs/upgrade.md does not say how to upgrade the package")
+	}
+	for _, option := range regexp.MustCompile(`-o Dpkg::Options::=(\S+)`).FindAllStringSubmatch(documented[1], -1) {
+		dpkg = append(dpkg, option[1])
+	}
+	output(t, "bwrap", append(dpkg, "-i", newer+".deb")...)
+	if got := read(t, root, "etc/connect-svc/connect-svc.env"); got != written {
+		t.Errorf("the upgrade has made the settings %q", got)
+	}
 }
 
 // holdsVersion checks that a package has the version of its program, and that one built after 1.0.0 is newer than 1.0.0 and older than

@@ -177,6 +177,8 @@ func (f flag) value(required bool) string {
 		return name + ".givenID()"
 	case "event":
 		return "string(" + name + ")"
+	case "scopes": // a list in all bodies
+		return name
 	case "logo":
 		return "(*string)(" + name + ")"
 	case "text":

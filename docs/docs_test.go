@@ -247,6 +247,34 @@ func TestFiguresOfTheREADME(t *testing.T) {
 	}
 }
 
+// The promises name each operation of the operator API that may take longer than others, and each that is not safe to repeat.
+func TestExceptionsOfThePromises(t *testing.T) {
+	t.Parallel()
+	promises, api := strings.Join(strings.Fields(read(t, "docs/reliability.md")), " "), strings.Join(strings.Fields(read(t, "api/operator.yaml")), " ")
+	_, longer, _ := strings.Cut(promises, "Only some acts of operators may take up to 30 s: ")
+	longer, _, _ = strings.Cut(longer, "These are times")
+	words := map[string]string{
+		"putUsers": "batches", "putActivity": "batches", "previewActivity": "their preview", "offboardClient": "an offboarding",
+		"revokeClientTokens": "the revocation of all tokens", "testWebhook": "a test of a webhook", "exportUser": "a copy of a user's data",
+	}
+	operations := strings.Split(api, " operationId: ")[1:]
+	for _, operation := range operations {
+		id, rest, _ := strings.Cut(operation, " ")
+		if strings.Contains(rest, " x-time-limit: batch ") && (words[id] == "" || !strings.Contains(longer, words[id])) {
+			t.Errorf("docs/reliability.md does not say that %s may take up to 30 s: %s", id, longer)
+		}
+	}
+	_, repeated, _ := strings.Cut(promises, "to the operator API | it may have been done |")
+	repeated, _, _ = strings.Cut(repeated, " |")
+	_, exceptions, found := strings.Cut(api, "except those that create something new each time: ")
+	exceptions, _, _ = strings.Cut(exceptions, ".")
+	for exception := range strings.SplitSeq(exceptions, ", ") {
+		if exception = strings.TrimPrefix(exception, "and "); !found || !strings.Contains(repeated, exception) {
+			t.Errorf("docs/reliability.md does not say that %s is made anew: %s", exception, repeated)
+		}
+	}
+}
+
 // The targets that the documents show are those of `make help`, with its words.
 func TestMakeTargets(t *testing.T) {
 	t.Parallel()

@@ -44,8 +44,9 @@
 //   - Opening a link changes nothing. A link works only for its own sign-in, so only in one browser. (TestLink)
 //   - The id of a deleted user is not used again. (TestIDOfADeletedUser)
 //
-// The deletion of a user ends all connections and removes what is stored about the user, in one transaction. Every table with rows of a user
-// references the user's row with "on delete cascade", and operator.TestDeleteUser searches all tables for remains. The audit log keeps what
+// The deletion of a user ends all connections and removes what is stored about the user, in one transaction. A table with rows of a user
+// references the user's row with "on delete cascade", or the deletion has a statement for it. operator.TestDeleteUser searches all tables for remains.
+// The audit log keeps what
 // happened to the connections under the user's id, which is random: it proves when access began and ended, and only someone who knows the
 // id can find the entries. The counters of codes keep a keyed hash of the address for a day, or 30 days after failed attempts.
 // The log of sign-ins keeps another one for seven days.

@@ -5,8 +5,9 @@
 //
 //   - No log line contains a credential. Every line passes through [credential.Redact] (TestLoggerRedacts), and libraries print none
 //     (TestLibrariesPrintNothing).
-//   - An event names the operation. It never contains the path, the query, a header or a network address, because paths contain
-//     grant ids and queries contain codes (TestOneEventForEachRequest).
+//   - An event names the operation. It never contains the query or a header, because queries contain codes. It contains the path, which may have a
+//     grant id, and the network address only if the private listener refuses a request for want of a token (TestOneEventForEachRequest,
+//     app.TestUnauthorizedAreNamed).
 //
 // The package makes no decisions. An edge (internal/edge/partner, internal/edge/pages) answers the request and records in its [Event]
 // what the operator should know.

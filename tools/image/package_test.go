@@ -96,7 +96,7 @@ func testDeb(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	output(t, "dpkg-deb", "--root-owner-group", "--build", newer, newer+".deb")
+	output(t, "dpkg-deb", "-Znone", "--root-owner-group", "--build", newer, newer+".deb")
 	const written = "CONNECT_BASE_URL=https://connect.example.com\n"
 	if err := os.WriteFile(filepath.Join(root, "etc/connect-svc/connect-svc.env"), []byte(written), 0o600); err != nil {
 		t.Fatal(err)

@@ -57,7 +57,8 @@ $ride = fn (int $n): array => ['source_id' => "8c7be7a0-9d0b-4c1e-8f6b-000000000
 drive('POST', "/users/$user/activity", ['daily_steps' => [['date' => $day, 'steps' => 8421]], 'cycling_activities' => array_map($ride, [1, 2, 3])]);
 $today = new DateTimeImmutable(substr(drive('GET', '')['now'], 0, 10), new DateTimeZone('UTC'));
 check(iterator_to_array(steps($connection, $today)) === [$day => 8421], 'steps');
-check(iterator_to_array(steps($connection, $today->modify('-1 day'))) === [], 'no steps before');
+check(array_keys(iterator_to_array(steps($connection, $today->modify('-1 day')))) === [$day], 'where the day is ahead of that of UTC');
+check(iterator_to_array(steps($connection, $today->modify('-2 days'))) === [], 'no steps before');
 check(array_column(iterator_to_array(rides($connection, $day, $day)), 'distance_meters') === [1, 2, 3], 'rides');
 
 $range = ['from' => $day, 'to' => $day];

@@ -142,7 +142,7 @@ type lock struct{ npm, module, wheel string }
 var locks = map[string]lock{
 	"1.0.0": {"sha512-tj2buKng3Jb4imwWFjY+cUzJjLpgqfIz9HQUjenwqA5aszpyD8MowftbboIfs0hEKEx8xsP0maqi4SEHcz/JsQ==", "h1:aOWmfbBwcEI5kq0QWxkkpAkG1byfL3nPFfcYS7Duwc0=", ""},
 	"1.1.0": {"sha512-auSRfwqH9y0LCP5AxZmcXXi+EcQOaI96iRYAkaRtVr/A1cdGJzmg+fRQhSXgt0R2Sk3Pl/F4eSzbm/D7kSkppQ==", "h1:Uebg2ah+u/UKbs1G2PnO8afUtQFcp37j2n+YwgmIn/0=", ""},
-	"1.2.0": {"sha512-h6wwwgIHOrYoLsgjVxQbEX9QnqRZpoy3w2ViWFj8aRO1nTMGpoxSdx1j4pAXo8F98QUPDMBT0xkE2Tq7VKDELA==", "h1:vMF0wmadFlqhzMV8U8ISXdz+cARlAOUPGkR5I0FNHak=", "81903123db3af17dcf4e4a6f598ba61c6f0ba5c599e10fb0f90fba79ff03d648"},
+	"1.2.0": {"sha512-kjYLAtYl8ZUViZVeR6jcC/LhSA8H2CO0ZzRfLI9J6/cNPVJNpS9MCwG2v8gulPzY9orNR36BNP22+/rZYAjPSg==", "h1:7ux49I/ryUxmROzIwAYfsExwWbbRA6Xww2UNIxs+gUw=", "a6f045d8e9e17599954f3b20c9c021a63876069a7d516f934a670d1a70d52117"},
 }
 
 func lockOf(t *testing.T, site *Site, version string) lock {

@@ -1,7 +1,6 @@
 package connect
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +50,8 @@ func (c *Client) Revoke(ctx context.Context, key string) error {
 // connected again, and can then be read from that day on.
 //
 // The error is a [*SharedError] if another key connected the same account, at the same time or since, and has not ended: then it would end
-// that one. [Client.DisconnectShared] does so, and [Client.Forget] leaves it to the others. The store must be a [KeyFinder] to know.
+// that one. Its FormerGrants end all the same. [Client.DisconnectShared] ends it for all, and [Client.Forget] leaves it to the others. The store
+// must be a [KeyFinder] to know.
 func (c *Client) Disconnect(ctx context.Context, key string) error {
 	_, err := c.disconnect(ctx, key, true, false)
 	return err
@@ -81,9 +81,10 @@ func (c *Client) disconnect(ctx context.Context, key string, all, shared bool) (
 		if err != nil {
 			return seen, err
 		}
+		var others []string
 		if all && !shared {
-			if others, err := c.others(ctx, key, seen.GrantID, seen.number()); err != nil || len(others) > 0 {
-				return seen, cmp.Or(err, error(&SharedError{Keys: others}))
+			if others, err = c.others(ctx, key, seen.GrantID, seen.number()); err != nil {
+				return seen, err
 			}
 		}
 		theirs := map[uuid.UUID]bool{}
@@ -100,7 +101,10 @@ func (c *Client) disconnect(ctx context.Context, key string, all, shared bool) (
 		}
 		if held.GrantID == seen.GrantID && slices.Equal(held.FormerGrants, seen.FormerGrants) {
 			defer lock.Unlock()
-			return held, c.endHeld(ctx, lock, held, theirs, all)
+			if err = c.endHeld(ctx, lock, held, theirs, all && len(others) == 0); err == nil && len(others) > 0 {
+				err = &SharedError{Keys: others}
+			}
+			return held, err
 		}
 		lock.Unlock() // it was connected anew meanwhile
 	}
@@ -156,6 +160,13 @@ func (c *Client) Forget(ctx context.Context, key string) error {
 // The key is one whose connection has the grant_id of the webhook, as [KeyFinder] finds them. One that had it and has another account since is
 // none: versions of two grants cannot be compared.
 func (c *Client) Ended(ctx context.Context, key string, version int64) (bool, error) {
+	seen, err := c.config.Store.Load(ctx, key)
+	if errors.Is(err, ErrNotConnected) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
 	lock, held, err := c.hold(ctx, key)
 	if errors.Is(err, ErrNotConnected) {
 		return false, nil
@@ -164,6 +175,9 @@ func (c *Client) Ended(ctx context.Context, key string, version int64) (bool, er
 		return false, err
 	}
 	defer lock.Unlock()
+	if held.GrantID != seen.GrantID {
+		return false, nil // the user connected another account while this waited for the lock
+	}
 	current, err := strconv.ParseInt(held.Version, 10, 64)
 	if err != nil {
 		return false, fmt.Errorf("connect: the stored connection version is not a number: %w", err)

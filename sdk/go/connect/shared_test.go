@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	connectsdk "connect.invalid/connect-go"
 	"connect.invalid/connect-go/connect"
 )
@@ -227,4 +229,71 @@ func TestStoreWithoutTheNewMethods(t *testing.T) {
 	if err := f.Disconnect(t.Context(), "ben"); err != nil || !slices.Equal(f.ended, []string{accountOne, accountTwo}) {
 		t.Errorf("%v, ended %v", err, f.ended)
 	}
+}
+
+// A user whose account another one has connected since, too, forgets it. Nobody knows of a former account any more then, so it has ended.
+func TestFormerGrantOfASharedAccount(t *testing.T) {
+	t.Parallel()
+	f := newFamily(t, connect.NewMemoryStore())
+	f.connect(t, "cora", accountOne)
+	f.connect(t, "cora", accountTwo)
+	f.connect(t, "ben", accountTwo)
+	f.broken = true
+	if err := f.Disconnect(t.Context(), "cora"); err == nil || errors.As(err, new(*connect.SharedError)) {
+		t.Errorf("the service failed, and the error is %v", err)
+	}
+	f.broken = false
+	wantShared(t, f.Disconnect(t.Context(), "cora"), "ben")
+	if err := f.Forget(t.Context(), "cora"); err != nil || !slices.Equal(f.ended, []string{accountOne}) || f.state(t, "ben") != connect.StateActive {
+		t.Errorf("%v; ended %v, and ben is %s", err, f.ended, f.state(t, "ben"))
+	}
+}
+
+// A webhook about the former account waits while the user connects another one, and leaves that alone.
+func TestEndedWhileAnotherAccountIsConnected(t *testing.T) {
+	t.Parallel()
+	store := &slowStore{MemoryStore: connect.NewMemoryStore(), wanted: make(chan struct{}, 1)}
+	f := newFamily(t, store)
+	f.connect(t, "cora", accountOne)
+	f.connect(t, "cora", accountOne) // version 2
+	<-store.wanted
+	lock, err := store.MemoryStore.Lock(t.Context(), "cora")
+	if err != nil {
+		t.Fatal(err)
+	}
+	news := make(chan bool, 1)
+	go func() {
+		changed, err := f.Ended(t.Context(), "cora", 2)
+		if err != nil {
+			t.Error(err)
+		}
+		news <- changed
+	}()
+	<-store.wanted
+	other, err := lock.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.GrantID, other.Version = uuid.MustParse(accountTwo), "1"
+	if err := lock.Save(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	lock.Unlock()
+	if <-news || f.state(t, "cora") != connect.StateActive {
+		t.Errorf("the connection to the other account is %s", f.state(t, "cora"))
+	}
+}
+
+// slowStore says when somebody begins to wait for a lock.
+type slowStore struct {
+	*connect.MemoryStore
+	wanted chan struct{}
+}
+
+func (s *slowStore) Lock(ctx context.Context, key string) (connect.Lock, error) {
+	select {
+	case s.wanted <- struct{}{}:
+	default:
+	}
+	return s.MemoryStore.Lock(ctx, key)
 }

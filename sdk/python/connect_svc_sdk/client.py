@@ -115,7 +115,8 @@ class Client:
         again, and can then be read from that day on.
 
         Raises `SharedError` if another key connected the same account, at the same time or since, and has not ended: then it would end that
-        one. `disconnect_shared` does so, and `forget` leaves it to the others. The store must have `keys_of` to know.
+        one. Its `former_grants` end all the same. `disconnect_shared` ends it for all, and `forget` leaves it to the others. The store must have
+        `keys_of` to know.
         """
         run(self._rules.disconnect(key))
 

@@ -331,8 +331,7 @@ class Rules:
         taken: a lock may be the only connection to a database."""
         while True:
             seen = _there(await self._world.load(key))
-            if whole and not shared and (others := await self._others(key, seen.grant_id, _number(seen))):
-                raise SharedError(others)
+            others = await self._others(key, seen.grant_id, _number(seen)) if whole and not shared else []
             theirs = {grant for grant in seen.former_grants if await self._others(key, grant, 0)}
             lock = await self._world.lock(key)
             try:
@@ -344,6 +343,8 @@ class Rules:
                         await self._end_grant(held.former_grants[0])
                     held = replace(held, former_grants=held.former_grants[1:])
                     await self._save(lock, held)
+                if others:
+                    raise SharedError(others)
                 if whole:
                     await self._end_grant(held.grant_id)
                     await lock.delete()
@@ -407,10 +408,13 @@ class Rules:
             await lock.unlock()
 
     async def ended(self, key: str, version: str) -> bool:
+        seen = await self._world.load(key)
         lock = await self._world.lock(key)
         try:
             held = await lock.load()
-            if held is None or held.state == "ended" or int(version) < int(held.version):
+            if seen is None or held is None or held.grant_id != seen.grant_id:
+                return False  # the user connected another account while this waited for the lock
+            if held.state == "ended" or int(version) < int(held.version):
                 return False
             await self._save(lock, held.over("ended"))
             return True

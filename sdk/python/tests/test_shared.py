@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 import threading
 import unittest
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -130,3 +131,33 @@ class Family(unittest.TestCase):
         self.connect("ben", TWO)
         self.client.disconnect("ben")
         self.assertEqual(self.ended, [ONE, TWO])
+
+    def test_a_disconnect_that_is_refused_ends_the_former_account(self) -> None:
+        self.connect("cora", ONE)
+        self.connect("cora", TWO)
+        self.connect("ben", TWO)
+        self.broken = True
+        with self.assertRaises(ServiceError):
+            self.client.disconnect("cora")
+        self.broken = False
+        with self.assertRaises(SharedError):
+            self.client.disconnect("cora")
+        self.client.forget("cora")
+        self.assertEqual((self.ended, self.state("ben")), ([ONE], "active"))
+
+    def test_a_webhook_about_the_former_account_leaves_the_new_one_alone_that_is_connected_meanwhile(self) -> None:
+        store = MemoryStore()
+        self.setUp(store)
+        self.connect("cora", ONE)
+        self.connect("cora", ONE)
+        lock, news = store.lock("cora"), list[bool]()
+        webhook = threading.Thread(target=lambda: news.append(self.client.ended("cora", "2")))
+        webhook.start()
+        while store._locks._locks["cora"][1] < 2:  # it waits for the lock
+            pass
+        held = lock.load()
+        assert held is not None
+        lock.save(replace(held, grant_id=TWO, version="1"))
+        lock.unlock()
+        webhook.join()
+        self.assertEqual((news, self.state("cora")), ([False], "active"))

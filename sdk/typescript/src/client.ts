@@ -263,7 +263,8 @@ export abstract class CoreClient {
    * and can then be read from that day on.
    *
    * @throws SharedError if another key connected the same account, at the same time or since, and has not ended: then it would end that one.
-   * {@link disconnectShared} does so, and {@link forget} leaves it to the others. The store must have `keysOf` to know
+   * Its `formerGrants` end all the same. {@link disconnectShared} ends it for all, and {@link forget} leaves it to the others. The store must have
+   * `keysOf` to know
    */
   async disconnect(key: string): Promise<void> {
     await this.#disconnect(key, true, false);
@@ -300,8 +301,10 @@ export abstract class CoreClient {
    * none: versions of two grants cannot be compared.
    */
   async ended(key: string, version: string): Promise<boolean> {
+    const seen = await this.#store.load(key);
     return this.#locked(key, async (lock) => {
       const held = await lock.load();
+      if (held?.grantId !== seen?.grantId) return false; // the user connected another account while this waited for the lock
       if (!held || held.state === "ended" || BigInt(version) < numbered(held.version)) return false;
       await this.#save(lock, over(held, "ended"));
       return true;
@@ -325,7 +328,6 @@ export abstract class CoreClient {
     for (;;) {
       const seen = there(await this.#store.load(key));
       const others = all && !shared ? await this.#others(key, seen.grantId, numbered(seen.version)) : [];
-      if (others.length > 0) throw new SharedError(others);
       const theirs = new Set<string>();
       for (const grant of seen.formerGrants ?? []) if ((await this.#others(key, grant, 0n)).length > 0) theirs.add(grant);
       const ended = await this.#locked(key, async (lock) => {
@@ -337,6 +339,7 @@ export abstract class CoreClient {
           formerGrants = formerGrants.slice(1);
           await this.#save(lock, { ...rest, ...(formerGrants.length && { formerGrants }) });
         }
+        if (others.length > 0) throw new SharedError(others);
         if (all) {
           await this.#endGrant(held.grantId);
           await lock.delete();

@@ -2,6 +2,7 @@
 // sdk/go/connect/shared_test.go.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { setImmediate as everythingElse } from "node:timers/promises";
 
 import { ConnectClient, MemoryStore, NotConnectedError, ServiceError, SharedError, type Store } from "connect-svc-sdk";
 
@@ -179,5 +180,17 @@ test("who connects anew while a disconnect looks around is looked at again", asy
     return keys;
   };
   await assert.rejects(family.client.disconnect("cora"), shared("anna"));
-  assert.deepEqual(family.ended, []);
+  assert.deepEqual(family.ended, [one]); // the former account
+});
+
+test("a webhook about the former account waits while the user connects another one, and leaves that alone", async () => {
+  const store = new MemoryStore();
+  const family = new Family(store);
+  await family.connect("cora", one);
+  const lock = await store.lock("cora");
+  const news = family.client.ended("cora", "9");
+  for (let i = 0; i < 5; i++) await everythingElse(); // it waits for the lock
+  await lock.save({ ...(await lock.load())!, grantId: two, version: "1" });
+  await lock.unlock();
+  assert.deepEqual([await news, await family.state("cora")], [false, "active"]);
 });

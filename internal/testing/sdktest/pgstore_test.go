@@ -99,11 +99,12 @@ func TestStore(t *testing.T) {
 		t.Errorf("a token lies open in the row, or %v", err)
 	}
 
-	stale := example()
-	stale.Version, stale.State = "2", connect.StateEnded
-	save(t, lock, stale)
-	if got, err := store.Load(ctx, "ada"); err != nil || got.Version != "3" {
-		t.Errorf("an older version replaced a newer one: %v, %v", got, err)
+	// The service began anew, such as a sandbox with the same seed: the grant is the same, and its versions begin again.
+	anew := example()
+	anew.Version, anew.RefreshToken = "1", "svcr2_anew"
+	save(t, lock, anew)
+	if got, err := store.Load(ctx, "ada"); err != nil || got.Version != "1" || got.RefreshToken != "svcr2_anew" {
+		t.Errorf("the user connected again, and the store has %v, %v", got, err)
 	}
 
 	// A row does not open under the key of another.
@@ -213,6 +214,20 @@ func TestSessionBreaks(t *testing.T) {
 	lock.Unlock()
 	if got, err := other.Load(t.Context(), "ada"); err != nil || got.State != connect.StateActive {
 		t.Errorf("%v, %v", got, err)
+	}
+
+	lock = take(t, one, "ada")
+	breakSession(t, pool)
+	theirs = take(t, other, "ada")
+	newer := example()
+	newer.Version, newer.RefreshToken = "10", "svcr2_newer" // a number, not a text
+	save(t, theirs, newer)
+	theirs.Unlock()
+	_ = lock.Save(t.Context(), example())
+	save(t, lock, example())
+	lock.Unlock()
+	if got, err := other.Load(t.Context(), "ada"); err != nil || got.RefreshToken != "svcr2_newer" {
+		t.Errorf("an older version replaced a newer one: %v, %v", got, err)
 	}
 }
 

@@ -39,6 +39,9 @@ create table if not exists connect_pace (
 KEY_BYTES = 32
 _NONCE_BYTES = 12
 
+_MOST_BROKEN = 100
+"""Sessions that a statement tries, if each is broken."""
+
 _UNLOCK_TIMEOUT = 5.0
 """Seconds that giving a lock back may take with asyncio. After it the session is closed, which gives it back, too."""
 
@@ -48,10 +51,12 @@ _GIVE_LOCK = "select pg_advisory_unlock(hashtextextended(%s, 0))"
 _LOAD = "select sealed from connect_connections where key = %s"
 _DELETE = "delete from connect_connections where key = %s"
 _KEYS_OF = "select key from connect_connections where grant_id = %s order by key"
+# With the lock no version is newer, though the stored one may be higher: of a service that began anew, such as a sandbox, or was restored.
 _SAVE = """insert into connect_connections as held (key, grant_id, connection_version, state, sealed)
 	values (%s, %s, %s, %s, %s)
 	on conflict (key) do update set grant_id = excluded.grant_id, connection_version = excluded.connection_version,
-		state = excluded.state, sealed = excluded.sealed, updated_at = now()
+		state = excluded.state, sealed = excluded.sealed, updated_at = now()"""
+_SAVE_UNLESS_NEWER = _SAVE + """
 	where held.grant_id <> excluded.grant_id or held.connection_version <= excluded.connection_version"""
 
 
@@ -150,11 +155,24 @@ class _Rules:
 
     async def elsewhere(self, statement: str, values: Values) -> list[tuple[Any, ...]]:
         """Uses any session."""
-        session = await self._database.get()
-        try:
-            return await self._database.execute(session, statement, values)
-        finally:
-            await self._database.put(session, close=False)
+        session, rows = await self._execute(statement, values)
+        await self._database.put(session, close=False)
+        return rows
+
+    async def _execute(self, statement: str, values: Values) -> tuple[Any, list[tuple[Any, ...]]]:
+        """Takes a session out of the pool, executes a statement in it, and returns both. Sessions that broke while nobody used them, as all do when
+        the database is restarted, are passed over."""
+        tries = 1
+        while True:
+            session = await self._database.get()
+            try:
+                return session, await self._database.execute(session, statement, values)
+            except BaseException as failure:
+                broken = isinstance(failure, Exception) and session.closed
+                await self._database.put(session, close=statement == _TAKE_LOCK)  # it may have the lock
+                if not broken or tries == _MOST_BROKEN:
+                    raise
+            tries += 1
 
     async def load(self, key: str) -> StoredConnection | None:
         return self.opened(key, await self.elsewhere(_LOAD, [key]))
@@ -167,12 +185,7 @@ class _Rules:
         return float(rows[0][0])
 
     async def lock(self, key: str) -> _PgLock:
-        session = await self._database.get()
-        try:
-            await self._database.execute(session, _TAKE_LOCK, [_lock_name(key)])
-        except BaseException:
-            await self._database.put(session, close=True)  # it may have the lock
-            raise
+        session, _ = await self._execute(_TAKE_LOCK, [_lock_name(key)])
         return _PgLock(self, self._database, session, key)
 
     def opened(self, key: str, rows: list[tuple[Any, ...]]) -> StoredConnection | None:
@@ -198,13 +211,14 @@ class _PgLock:
         self._rules, self._database, self._session, self._key = rules, database, session, key
 
     async def load(self) -> StoredConnection | None:
-        return self._rules.opened(self._key, await self._execute(False, _LOAD, self._key))
+        return self._rules.opened(self._key, await self._execute(_LOAD, None, self._key))
 
     async def save(self, connection: StoredConnection) -> None:
-        await self._execute(connection.state != "refreshing", _SAVE, *self._rules.sealed(self._key, connection))
+        elsewhere = None if connection.state == "refreshing" else _SAVE_UNLESS_NEWER
+        await self._execute(_SAVE, elsewhere, *self._rules.sealed(self._key, connection))
 
     async def delete(self) -> None:
-        await self._execute(True, _DELETE, self._key)
+        await self._execute(_DELETE, _DELETE, self._key)
 
     async def unlock(self) -> None:
         if self._session is None:
@@ -219,10 +233,11 @@ class _PgLock:
             session, self._session = self._session, None
             await self._database.put(session, close=not freed)
 
-    async def _execute(self, learned: bool, statement: str, *values: object) -> list[tuple[Any, ...]]:
+    async def _execute(self, statement: str, elsewhere: str | None, *values: object) -> list[tuple[Any, ...]]:
         """Uses the session of the lock. If that broke, any other is better than to lose what was learned, such as the only copy of new
-        tokens; then somebody else may have taken the lock, and all that they can have stored is that the outcome is not known. A note that
-        the refresh token is on its way is not learned: without the lock, somebody else may have used the token already."""
+        tokens; then somebody else may have taken the lock, and all that they can have stored is that the outcome is not known, or a newer
+        connection, which stays. A note that the refresh token is on its way is not learned, and not stored elsewhere: without the lock,
+        somebody else may have used the token already."""
         if self._session is not None:
             try:
                 return await self._database.execute(self._session, statement, values)
@@ -231,9 +246,9 @@ class _PgLock:
                     raise
                 session, self._session = self._session, None
                 await self._database.put(session, close=True)  # the pool may have no other place
-        if not learned:
+        if elsewhere is None:
             raise RuntimeError("pgstore: the session of the lock broke")
-        return await self._rules.elsewhere(statement, values)
+        return await self._rules.elsewhere(elsewhere, values)
 
 
 class _Threads:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import psycopg
+import psycopg.conninfo
 import psycopg_pool
 from control import DATABASE, STORE_KEY, Blocking, loop, thread_pool
 
@@ -44,17 +45,17 @@ class StoreOfThreads(unittest.TestCase):
         thread_pool()  # makes the table
         observe("delete from connect_connections where key in ('ada', 'eve')")  # of a test that failed, or of the other store
 
-    def open(self, *keys: bytes, most: int = 4, lock_timeout: str | None = None) -> Any:
+    def open(self, *keys: bytes, most: int = 4, least: int = 1, database: str = DATABASE, lock_timeout: str | None = None) -> Any:
         """The store of another process, as far as PostgreSQL can tell."""
-        store = self.opened(keys or (STORE_KEY,), most)
+        store = self.opened(keys or (STORE_KEY,), database, {"min_size": least, "max_size": most})
         if lock_timeout:
             database = getattr(store, "wrapped", store)._rules._database
             execute = database.execute
             database.execute = lambda session, statement, values: execute(session, statement.replace("'90s'", lock_timeout), values)
         return store
 
-    def opened(self, keys: tuple[bytes, ...], most: int) -> Any:
-        pool = psycopg_pool.ConnectionPool(DATABASE, min_size=1, max_size=most)
+    def opened(self, keys: tuple[bytes, ...], database: str, size: Any) -> Any:
+        pool = psycopg_pool.ConnectionPool(database, **size)
         self.addCleanup(pool.close)
         return PgStore(pool, *keys)
 
@@ -70,10 +71,12 @@ class StoreOfThreads(unittest.TestCase):
         text = observe("select encode(sealed, 'escape') || key || state from connect_connections where key = 'ada'")[0][0]
         self.assertNotRegex(text, "svca_|svcr2_")
         self.assertNotRegex(repr(EXAMPLE), "svca_|svcr2_")
-        lock.save(replace(EXAMPLE, version="2", state="ended"))
-        self.assertEqual(store.load("ada").version, "3", "an older version replaced a newer one")
+        # The service began anew, such as a sandbox with the same seed: the grant is the same, and its versions begin again.
+        anew = replace(EXAMPLE, version="1", refresh_token="svcr2_anew")
+        lock.save(anew)
+        self.assertEqual(store.load("ada"), anew)
         over = replace(OVER, version="10", state="uncertain")
-        lock.save(over)  # a number, not a text
+        lock.save(over)
         self.assertEqual(store.load("ada"), over)
         observe("update connect_connections set key = 'eve' where key = 'ada'")
         with self.assertRaisesRegex(RuntimeError, "none of the keys"):
@@ -139,6 +142,37 @@ class StoreOfThreads(unittest.TestCase):
         lock.unlock()
         self.assertEqual(other.load("ada").state, "active")
 
+        lock = one.lock("ada")
+        break_sessions()
+        theirs = other.lock("ada")
+        theirs.save(replace(EXAMPLE, version="10", refresh_token="svcr2_newer"))  # a number, not a text
+        theirs.unlock()
+        lock.save(EXAMPLE)
+        lock.unlock()
+        self.assertEqual(other.load("ada").refresh_token, "svcr2_newer", "an older version replaced a newer one")
+
+    def test_what_was_learned_is_stored_although_the_database_was_restarted(self) -> None:
+        database = psycopg.conninfo.make_conninfo(DATABASE, application_name="restarted")
+        one, other = self.open(most=10, least=10, database=database), self.open()
+        count = "select count(*) from pg_stat_activity where application_name = 'restarted'"
+        while observe(count)[0][0] < 10:
+            pass
+        lock = one.lock("ada")
+        observe("select pg_terminate_backend(pid, 60000) from pg_stat_activity where application_name = 'restarted'")
+        for tries in range(1, 5):  # as the client does
+            try:
+                lock.save(EXAMPLE)
+                break
+            except psycopg.OperationalError:
+                self.assertLess(tries, 4, "the new tokens are lost")
+        lock.unlock()
+        self.assertEqual(other.load("ada"), EXAMPLE)
+        while observe(count)[0][0] < 10:
+            pass
+        observe("select pg_terminate_backend(pid, 60000) from pg_stat_activity where application_name = 'restarted'")
+        self.assertEqual(one.load("ada"), EXAMPLE)
+        one.lock("ada").unlock()
+
     def test_a_process_that_lost_the_lock_sends_nothing(self) -> None:
         one, other = self.open(), self.open()
         lock = one.lock("ada")
@@ -181,9 +215,9 @@ class StoreOfThreads(unittest.TestCase):
 
 
 class StoreOfAsyncio(StoreOfThreads):
-    def opened(self, keys: tuple[bytes, ...], most: int) -> Any:
+    def opened(self, keys: tuple[bytes, ...], database: str, size: Any) -> Any:
         async def opened() -> Any:
-            pool = psycopg_pool.AsyncConnectionPool(DATABASE, min_size=1, max_size=most, open=False)
+            pool = psycopg_pool.AsyncConnectionPool(database, **size, open=False)
             await pool.open()
             return pool
 

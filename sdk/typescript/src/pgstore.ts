@@ -105,18 +105,18 @@ export class PgStore implements Store {
     }
     /**
      * Uses the session of the lock. If that broke, any other is better than to lose what was learned, such as the only copy of new tokens;
-     * then somebody else may have taken the lock, and all that they can have stored is that the outcome is not known. A note that the
-     * refresh token is on its way is not learned: without the lock, somebody else may have used the token already.
+     * then somebody else may have taken the lock, and all that they can have stored is that the outcome is not known, or a newer connection,
+     * which stays. A note that the refresh token is on its way is not learned: without the lock, somebody else may have used the token already.
      */
-    const execute = async (learned: boolean, act: (db: Queryable) => Promise<unknown>): Promise<void> => {
-      if (!held.broken) return void (await act(held.session));
+    const execute = async (learned: boolean, act: (db: Queryable, locked: boolean) => Promise<unknown>): Promise<void> => {
+      if (!held.broken) return void (await act(held.session, true));
       held.giveBack(true); // the pool may have no other place
       if (!learned) throw new Error("pgstore: the session of the lock broke");
-      await act(this.#pool);
+      await act(this.#pool, false);
     };
     return {
       load: () => this.#load(held.session, key),
-      save: (connection) => execute(connection.state !== "refreshing", (db) => this.#save(db, key, connection)),
+      save: (connection) => execute(connection.state !== "refreshing", (db, locked) => this.#save(db, key, connection, locked)),
       delete: () => execute(true, (db) => db.query("delete from connect_connections where key = $1", [key])),
       unlock: async () => {
         const freed = !held.broken && await within(unlockTimeoutMs,
@@ -137,8 +137,11 @@ export class PgStore implements Store {
     throw new Error("pgstore: none of the keys opens the row");
   }
 
-  /** Seals the connection to its key, so that a row cannot be put in the place of another. */
-  async #save(db: Queryable, key: string, connection: StoredConnection): Promise<void> {
+  /**
+   * Seals the connection to its key, so that a row cannot be put in the place of another. Without the lock it replaces no newer version. With it
+   * there is none, though the version may be lower: that of a service that began anew, such as a sandbox, or was restored.
+   */
+  async #save(db: Queryable, key: string, connection: StoredConnection, locked: boolean): Promise<void> {
     const nonce = crypto.getRandomValues(new Uint8Array(nonceBytes));
     const sealer = (await this.#imported())[0]!;
     const sealed = await crypto.subtle.encrypt(cipher(nonce, key), sealer, utf8(JSON.stringify(toRow(connection))));
@@ -146,8 +149,8 @@ export class PgStore implements Store {
       values ($1, $2, $3, $4, $5)
       on conflict (key) do update set grant_id = excluded.grant_id, connection_version = excluded.connection_version,
         state = excluded.state, sealed = excluded.sealed, updated_at = now()
-      where held.grant_id <> excluded.grant_id or held.connection_version <= excluded.connection_version`,
-    [key, connection.grantId, connection.version, connection.state, concat([nonce, new Uint8Array(sealed)])]);
+      where $6::boolean or held.grant_id <> excluded.grant_id or held.connection_version <= excluded.connection_version`,
+    [key, connection.grantId, connection.version, connection.state, concat([nonce, new Uint8Array(sealed)]), locked]);
   }
 
   #imported(): Promise<CryptoKey[]> {

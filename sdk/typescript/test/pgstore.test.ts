@@ -87,10 +87,11 @@ test("a connection is kept, sealed, under its key", async (t) => {
   const { rows } = await observer.query<{ text: string }>("select encode(sealed, 'escape') || key || state as text from connect_connections where key = 'ada'");
   assert.doesNotMatch(rows[0]!.text, /svca_|svcr2_/);
 
-  await lock.save({ ...example, version: "2", state: "ended" });
-  assert.equal((await store.load("ada"))?.version, "3", "an older version replaced a newer one");
+  // The service began anew, such as a sandbox with the same seed: the grant is the same, and its versions begin again.
+  await lock.save({ ...example, version: "1", refreshToken: "svcr2_anew" });
+  assert.deepEqual(await store.load("ada"), { ...example, version: "1", refreshToken: "svcr2_anew" });
   const over: StoredConnection = { grantId: example.grantId, version: "10", historyFrom: "2026-11-20", scope: "", state: "uncertain" };
-  await lock.save(over); // a number, not a text
+  await lock.save(over);
   assert.deepEqual(await store.load("ada"), over);
 
   await observer.query("update connect_connections set key = 'eve' where key = 'ada'");
@@ -159,6 +160,15 @@ test("what was learned is stored although the session broke, with a pool of one"
   await lock.save(example).catch(() => lock.save(example)); // the second try of the client
   await lock.unlock();
   assert.equal((await other.load("ada"))?.state, "active");
+
+  const again = await one.lock("ada");
+  await breakSessions();
+  const newer = await other.lock("ada");
+  await newer.save({ ...example, version: "10", refreshToken: "svcr2_newer" }); // a number, not a text
+  await newer.unlock();
+  await again.save(example).catch(() => again.save(example));
+  await again.unlock();
+  assert.equal((await other.load("ada"))?.refreshToken, "svcr2_newer", "an older version replaced a newer one");
 });
 
 test("a process that lost the lock sends nothing", async (t) => {

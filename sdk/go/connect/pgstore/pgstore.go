@@ -144,7 +144,7 @@ func (l *lock) Load(ctx context.Context) (connect.Connection, error) {
 }
 
 func (l *lock) Save(ctx context.Context, c connect.Connection) error {
-	return l.exec(c.State != connect.StateRefreshing, func(db querier) error { return l.store.save(ctx, db, l.key, c) })
+	return l.exec(c.State != connect.StateRefreshing, func(db querier) error { return l.store.save(ctx, db, l.key, c, db == l.session) })
 }
 
 func (l *lock) Delete(ctx context.Context) error {
@@ -155,8 +155,9 @@ func (l *lock) Delete(ctx context.Context) error {
 }
 
 // exec uses the session of the lock. If that broke, any other is better than to lose what was learned, such as the only copy of new
-// tokens; then somebody else may have taken the lock, and all that they can have stored is that the outcome is not known. A note that the
-// refresh token is on its way is not learned: without the lock, somebody else may have used the token already.
+// tokens; then somebody else may have taken the lock, and all that they can have stored is that the outcome is not known, or a newer
+// connection, which stays. A note that the refresh token is on its way is not learned: without the lock, somebody else may have used the
+// token already.
 func (l *lock) exec(learned bool, act func(querier) error) error {
 	err := act(l.session)
 	if learned && (errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone)) {
@@ -213,8 +214,9 @@ func (s *Store) load(ctx context.Context, db querier, key string) (c connect.Con
 	return c, errors.New("pgstore: none of the keys opens the row")
 }
 
-// save seals the connection to its key, so that a row cannot be put in the place of another.
-func (s *Store) save(ctx context.Context, db querier, key string, c connect.Connection) error {
+// save seals the connection to its key, so that a row cannot be put in the place of another. Without the lock it replaces no newer version.
+// With it there is none, though the version may be lower: that of a service that began anew, such as a sandbox, or was restored.
+func (s *Store) save(ctx context.Context, db querier, key string, c connect.Connection, locked bool) error {
 	version, err := strconv.ParseInt(c.Version, 10, 64)
 	if err != nil {
 		return fmt.Errorf("the connection version is not a number: %w", err)
@@ -227,7 +229,7 @@ func (s *Store) save(ctx context.Context, db querier, key string, c connect.Conn
 		values ($1, $2, $3, $4, $5)
 		on conflict (key) do update set grant_id = excluded.grant_id, connection_version = excluded.connection_version,
 			state = excluded.state, sealed = excluded.sealed, updated_at = now()
-		where held.grant_id <> excluded.grant_id or held.connection_version <= excluded.connection_version`,
-		key, c.GrantID.String(), version, string(c.State), s.keys[0].Seal(nil, nil, plain, []byte(key))) //nolint:gosec // the nonce is random
+		where $6::boolean or held.grant_id <> excluded.grant_id or held.connection_version <= excluded.connection_version`,
+		key, c.GrantID.String(), version, string(c.State), s.keys[0].Seal(nil, nil, plain, []byte(key)), locked) //nolint:gosec // the nonce is random
 	return err
 }

@@ -201,7 +201,7 @@ class _Threads:
         return _Blocking(self._store.lock(key))
 
     def start(self, work: Coroutine[Any, Any, T]) -> _Running[T]:
-        """Runs work in a thread of its own, which Python waits for at its end: Ctrl-C in the caller does not cut it off."""
+        """Runs work in a thread of its own, which Python waits for at its end, whoever calls: Ctrl-C in the caller does not cut it off."""
         future: Future[T] = Future()
         self._running.add(future)
         future.add_done_callback(self._running.discard)
@@ -212,7 +212,12 @@ class _Threads:
             except BaseException as failure:
                 future.set_exception(failure)
 
-        threading.Thread(target=carry_out, name="connect-refresh").start()
+        try:
+            threading.Thread(target=carry_out, name="connect-refresh", daemon=False).start()  # servers' own threads are daemons
+        except BaseException as failure:  # the machine has no thread left
+            work.close()
+            future.set_exception(failure)  # nobody waits for it
+            raise
         return _Running(future)
 
     async def within(self, seconds: float, work: Running[None]) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import subprocess
+import sys
 import threading
 import unittest
+import unittest.mock
 from datetime import date, datetime
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -414,3 +417,48 @@ class Races(unittest.TestCase):
         held = store.load("bob")
         assert held is not None
         self.assertEqual(held.state, "active")
+
+    def test_a_process_that_ends_waits_for_a_refresh_that_a_daemon_began(self) -> None:
+        """The threads of many servers are daemons, for which Python does not wait."""
+        program = f"""
+import dataclasses, sys, threading, time
+sys.path[:0] = {sys.path!r}
+from test_rules import HELD, REGISTRATION, tokens
+import httpx
+from connect_svc_sdk import Client, MemoryStore
+
+store, sent = MemoryStore(), threading.Event()
+lock = store.lock("ada")
+lock.save(HELD)
+lock.unlock()
+
+def service(request):
+    sent.set()
+    time.sleep(0.5)
+    return httpx.Response(200, json=tokens(2))
+
+class Told(dict):
+    def __setitem__(self, key, held):
+        dict.__setitem__(self, key, held)
+        print(held.state, held.refresh_token, flush=True)
+
+store._connections = Told(store._connections)
+client = Client(**REGISTRATION, store=store, http=httpx.Client(transport=httpx.MockTransport(service)))
+threading.Thread(target=client.refresh, args=["ada"], daemon=True).start()
+sent.wait()
+"""
+        ended = subprocess.run([sys.executable, "-B", "-c", program], capture_output=True, text=True)
+        self.assertEqual((ended.stdout, ended.stderr), ("refreshing svcr2_1\nactive svcr2_2\n", ""))
+
+    def test_a_refresh_for_which_there_was_no_thread_is_not_waited_for(self) -> None:
+        store = MemoryStore()
+        lock = store.lock("ada")
+        lock.save(HELD)
+        lock.unlock()
+        client = Client(**REGISTRATION, store=store, http=httpx.Client(transport=Script()))
+        with unittest.mock.patch.object(threading.Thread, "start", side_effect=RuntimeError("can't start new thread")), self.assertRaises(RuntimeError):
+            client.refresh("ada")
+        end = threading.Thread(target=client.close, daemon=True)
+        end.start()
+        end.join(10)
+        self.assertFalse(end.is_alive(), "the process does not end")

@@ -82,6 +82,7 @@ export abstract class CoreClient {
   readonly #retry: Retry;
   readonly #basic: string;
   readonly #refreshes = new Map<string, { rejected: string | undefined; result: Promise<StoredConnection> }>();
+  readonly #exchanges = new Set<Promise<Connection>>();
 
   constructor(options: ClientOptions) {
     const base = URL.canParse(options.baseUrl) ? new URL(options.baseUrl) : undefined;
@@ -147,7 +148,9 @@ export abstract class CoreClient {
     if (callback.get("error") === "access_denied") throw new DeniedError();
     const code = callback.get("code");
     if (!code) throw new Error("connect: the callback has neither a code nor the user's no");
-    const connection = await this.#exchange(key, code, begun.verifier);
+    const exchange = this.#exchange(key, code, begun.verifier);
+    this.#exchanges.add(exchange);
+    const connection = await exchange.finally(() => this.#exchanges.delete(exchange));
     const sharedWith = await this.#endOthers(key, connection.grantId, numbered(connection.version) - 1n);
     return { ...connection, ...(sharedWith.length && { sharedWith }) };
   }
@@ -312,12 +315,14 @@ export abstract class CoreClient {
   }
 
   /**
-   * Resolves when no refresh is under way any more. Await it before the process ends, after the last read began: a refresh
-   * that is cut off costs the connection.
+   * Resolves when no refresh is under way any more, nor the exchange of a code. Await it before the process ends, after the last read began: a
+   * refresh that is cut off costs the connection, and an exchange the tokens.
    */
   async wait(): Promise<void> {
     // Others may have begun meanwhile.
-    while (this.#refreshes.size > 0) await Promise.allSettled([...this.#refreshes.values()].map((refresh) => refresh.result));
+    while (this.#refreshes.size + this.#exchanges.size > 0) {
+      await Promise.allSettled([...this.#exchanges, ...[...this.#refreshes.values()].map((refresh) => refresh.result)]);
+    }
   }
 
   /**

@@ -293,3 +293,20 @@ test("a refresh that begins while the end waits is waited for, too", async () =>
   await end;
   assert.equal((await second).state, "active");
 });
+
+test("the end waits for the exchange of a code, too, which works once", async () => {
+  const store = new MemoryStore();
+  const answers: (() => void)[] = [];
+  const client = await connected(store, () => new Promise((resolve) => answers.push(() => resolve(tokens()))));
+  const begun = client.begin();
+  const finished = client.finish("bob", begun, new URLSearchParams({ state: begun.state, code: "svcc_y" }));
+  while (answers.length === 0) await everythingElse();
+  let over = false;
+  const end = client.wait().then(() => (over = true));
+  for (let i = 0; i < 5; i++) await everythingElse();
+  assert.equal(over, false, "the process ends in the middle of an exchange");
+  answers[0]!();
+  await end;
+  assert.equal((await store.load("bob"))?.state, "active");
+  await finished;
+});

@@ -49,7 +49,7 @@ func groups() []*group {
 		{name: "helpers", has: under("internal/testing"), maxLines: 5_645},
 		{name: "tools", has: under("tools"), maxLines: 5_491},
 		{name: "sdk", has: under("sdk")},
-		{name: "service", has: func(string) bool { return true }, maxLines: 48_629, maxFiles: 246, maxFuncs: 2_388, maxExported: 1_230},
+		{name: "service", has: func(string) bool { return true }, maxLines: 48_629, maxFiles: 246, maxFuncs: 2_377, maxExported: 1_230},
 	}
 }
 

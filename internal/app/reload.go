@@ -88,9 +88,7 @@ func (a *App) newEdges(config Config) (e *edges, err error) {
 }
 
 // newDesk makes the console or the portal. previews is the path of the files of its consent page, and origins are those of the desk.
-func (a *App) newDesk(
-	config Config, previews string, origins []string, newDesk func(console.Config) (http.Handler, error),
-) (http.Handler, error) {
+func (a *App) newDesk(config Config, previews string, origins []string, newDesk func(console.Config) (http.Handler, error)) (http.Handler, error) {
 	consent, err := pages.NewConsentPreview(previews, config.Brand, config.Texts, config.Clock.Now)
 	if err != nil {
 		return nil, err

@@ -139,9 +139,7 @@ var csvColumns = []string{"at", "actor", "action", "user_id", "client_id", "conn
 //
 // The rows are read in parts. within returns the context of each statement, so that a file of any length holds no connection for
 // long. If there is an error, a part of the file may have been written.
-func (l *Log) WriteCSV(
-	ctx context.Context, w io.Writer, filter Filter, within func(context.Context) (context.Context, context.CancelFunc),
-) error {
+func (l *Log) WriteCSV(ctx context.Context, w io.Writer, filter Filter, within func(context.Context) (context.Context, context.CancelFunc)) error {
 	const act = "audit log: csv"
 	file := csv.NewWriter(w)
 	if err := file.Write(csvColumns); err != nil {

@@ -96,9 +96,7 @@ func (a *Accounts) storeCode(ctx context.Context, request CodeRequest, delay tim
 	return postgres.Wrap("account: store a code", err)
 }
 
-func (a *Accounts) storeCodeIn(
-	ctx context.Context, queries *accountdb.Queries, request CodeRequest, delay time.Duration, entry *logEntry,
-) error {
+func (a *Accounts) storeCodeIn(ctx context.Context, queries *accountdb.Queries, request CodeRequest, delay time.Duration, entry *logEntry) error {
 	row, browser, err := a.findForSignIn(ctx, queries, request)
 	if err != nil {
 		return err

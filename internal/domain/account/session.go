@@ -114,9 +114,7 @@ type Browser struct {
 // It also remembers the language of the pages. If the browser was not known, the user gets a receipt, unless this is the first sign-in of all.
 //
 // It locks the user's row, so that concurrent sign-ins see each other's browsers.
-func (a *Accounts) RememberBrowser(
-	ctx context.Context, signIn uuid.UUID, key BrowserKey, keys []BrowserKey, userAgent, language string,
-) error {
+func (a *Accounts) RememberBrowser(ctx context.Context, signIn uuid.UUID, key BrowserKey, keys []BrowserKey, userAgent, language string) error {
 	userID := key.UserID
 	former, name := keyOf(keys, userID).id(), BrowserName(userAgent)
 	err := postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {

@@ -169,9 +169,7 @@ func listAdjustments(ctx context.Context, queries *activitydb.Queries, userID uu
 }
 
 // LatestAdjustments lists the adjustments in datasets of a user, newest first: at most limit of them, those before a key.
-func (s *Store) LatestAdjustments(
-	ctx context.Context, userID uuid.UUID, datasets []Adjusted, before page.Key, limit int,
-) ([]Adjustment, error) {
+func (s *Store) LatestAdjustments(ctx context.Context, userID uuid.UUID, datasets []Adjusted, before page.Key, limit int) ([]Adjustment, error) {
 	params := activitydb.ListLatestAdjustmentsParams{
 		UserID: userID, MaxRows: int32(limit),
 		Steps: slices.Contains(datasets, AdjustedSteps), Cycling: slices.Contains(datasets, AdjustedCycling),

@@ -186,9 +186,7 @@ func nameActors(ctx context.Context, queries *activitydb.Queries, userID uuid.UU
 
 // audit writes to the audit log what the actor of ctx did with a user's activity: with once, unless the log has the same entry of the
 // last minute.
-func audit(
-	ctx context.Context, queries *activitydb.Queries, userID uuid.UUID, action string, detail map[string]string, once bool,
-) error {
+func audit(ctx context.Context, queries *activitydb.Queries, userID uuid.UUID, action string, detail map[string]string, once bool) error {
 	text, err := json.Marshal(detail)
 	if err != nil {
 		return err

@@ -80,9 +80,7 @@ func (w *Webhooks) Event(ctx context.Context, id uuid.UUID) (Event, error) {
 }
 
 // withAttempts makes events of a user's rows, each with up to most of its latest attempts.
-func (w *Webhooks) withAttempts(
-	ctx context.Context, userID uuid.UUID, rows []webhookdb.WebhookEvent, most int32, responses bool,
-) ([]Event, error) {
+func (w *Webhooks) withAttempts(ctx context.Context, userID uuid.UUID, rows []webhookdb.WebhookEvent, most int32, responses bool) ([]Event, error) {
 	events := postgres.Map(rows, fromRow)
 	attempts, err := w.queries.ListWebhookAttempts(ctx, webhookdb.ListWebhookAttemptsParams{
 		UserID: userID, EventIds: postgres.Map(events, func(event Event) uuid.UUID { return event.ID }), OfEach: most, Responses: responses,

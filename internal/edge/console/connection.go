@@ -244,9 +244,7 @@ type deed struct {
 
 // moments returns at most limit entries of a connection's history before a key, newest first, with the corrections of some datasets. It merges
 // three lists, each read in the order of an index.
-func (c *console) moments(
-	ctx context.Context, life oauth.Connection, corrected []activity.Adjusted, before [3]page.Key, limit int,
-) ([]moment, error) {
+func (c *console) moments(ctx context.Context, life oauth.Connection, corrected []activity.Adjusted, before [3]page.Key, limit int) ([]moment, error) {
 	user, partner := life.UserID, life.Partner.ClientID
 	log, err := c.Audit.Search(ctx, audit.Filter{UserID: user, ClientID: partner}, before[0], limit)
 	if err != nil {

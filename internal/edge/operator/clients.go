@@ -21,9 +21,7 @@ import (
 )
 
 // ListClients lists the clients that a filter finds, or all.
-func (h handlers) ListClients(
-	ctx context.Context, request operatorapi.ListClientsRequestObject,
-) (operatorapi.ListClientsResponseObject, error) {
+func (h handlers) ListClients(ctx context.Context, request operatorapi.ListClientsRequestObject) (operatorapi.ListClientsResponseObject, error) {
 	filter := client.Filter{
 		Query: orZero(request.Params.Query), Status: client.Status(orZero(request.Params.Status)),
 		CallbackHost: orZero(request.Params.CallbackHost), WebhookHost: orZero(request.Params.WebhookHost),
@@ -37,9 +35,7 @@ func (h handlers) ListClients(
 }
 
 // CreateClient registers a client.
-func (h handlers) CreateClient(
-	ctx context.Context, request operatorapi.CreateClientRequestObject,
-) (operatorapi.CreateClientResponseObject, error) {
+func (h handlers) CreateClient(ctx context.Context, request operatorapi.CreateClientRequestObject) (operatorapi.CreateClientResponseObject, error) {
 	registration := client.Registration{Policy: client.DefaultPolicy}
 	body := request.Body
 	if err := checkWebhookURL(body.WebhookUrl); err != nil {
@@ -77,9 +73,7 @@ func (h handlers) CreateClient(
 }
 
 // ReadClient returns a client.
-func (h handlers) ReadClient(
-	ctx context.Context, request operatorapi.ReadClientRequestObject,
-) (operatorapi.ReadClientResponseObject, error) {
+func (h handlers) ReadClient(ctx context.Context, request operatorapi.ReadClientRequestObject) (operatorapi.ReadClientResponseObject, error) {
 	body, err := h.readClient(ctx, request.ClientId)
 	return operatorapi.ReadClient200JSONResponse(body), err
 }
@@ -104,9 +98,7 @@ func (h handlers) detail(ctx context.Context, c client.Client) (operatorapi.Clie
 }
 
 // ChangeClient changes the given fields.
-func (h handlers) ChangeClient(
-	ctx context.Context, request operatorapi.ChangeClientRequestObject,
-) (operatorapi.ChangeClientResponseObject, error) {
+func (h handlers) ChangeClient(ctx context.Context, request operatorapi.ChangeClientRequestObject) (operatorapi.ChangeClientResponseObject, error) {
 	// Refuse bad fields, and read the logo, which takes long, before the client's row is locked.
 	if err := errors.Join(checkWebhookURL(request.Body.WebhookUrl), change(&client.Registration{}, *request.Body)); err != nil {
 		return nil, err
@@ -212,9 +204,7 @@ func (h handlers) DisableClient(
 }
 
 // EnableClient enables a client.
-func (h handlers) EnableClient(
-	ctx context.Context, request operatorapi.EnableClientRequestObject,
-) (operatorapi.EnableClientResponseObject, error) {
+func (h handlers) EnableClient(ctx context.Context, request operatorapi.EnableClientRequestObject) (operatorapi.EnableClientResponseObject, error) {
 	body, err := h.setStatus(ctx, request.ClientId, h.Clients.Enable)
 	return operatorapi.EnableClient200JSONResponse(body), err
 }
@@ -249,9 +239,7 @@ func (h handlers) SuspendClient(
 }
 
 // ResumeClient replaces the secrets of a client and of its webhook, and enables it.
-func (h handlers) ResumeClient(
-	ctx context.Context, request operatorapi.ResumeClientRequestObject,
-) (operatorapi.ResumeClientResponseObject, error) {
+func (h handlers) ResumeClient(ctx context.Context, request operatorapi.ResumeClientRequestObject) (operatorapi.ResumeClientResponseObject, error) {
 	secret, signing, err := h.Resume(ctx, request.ClientId)
 	if err != nil {
 		return nil, err
@@ -260,9 +248,7 @@ func (h handlers) ResumeClient(
 	return operatorapi.ResumeClient200JSONResponse{Client: body, ClientSecret: secret, WebhookSecret: orNull(signing)}, err
 }
 
-func (h handlers) setStatus(
-	ctx context.Context, id uuid.UUID, set func(context.Context, uuid.UUID) error,
-) (operatorapi.Client, error) {
+func (h handlers) setStatus(ctx context.Context, id uuid.UUID, set func(context.Context, uuid.UUID) error) (operatorapi.Client, error) {
 	if err := set(ctx, id); err != nil {
 		return operatorapi.Client{}, err
 	}

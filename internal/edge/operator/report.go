@@ -17,9 +17,7 @@ import (
 )
 
 // ListUsage lists the usage of all clients.
-func (h handlers) ListUsage(
-	ctx context.Context, request operatorapi.ListUsageRequestObject,
-) (operatorapi.ListUsageResponseObject, error) {
+func (h handlers) ListUsage(ctx context.Context, request operatorapi.ListUsageRequestObject) (operatorapi.ListUsageResponseObject, error) {
 	since, err := h.sinceOr(request.Params.Since, 24*time.Hour)
 	if err != nil {
 		return nil, err
@@ -63,9 +61,7 @@ func orZero[T any](parameter *T) (value T) {
 func isNil(id *uuid.UUID) bool { return id != nil && *id == uuid.Nil }
 
 // ReadReport reports by day what happened, to one client or in all.
-func (h handlers) ReadReport(
-	ctx context.Context, request operatorapi.ReadReportRequestObject,
-) (operatorapi.ReadReportResponseObject, error) {
+func (h handlers) ReadReport(ctx context.Context, request operatorapi.ReadReportRequestObject) (operatorapi.ReadReportResponseObject, error) {
 	since, err := h.sinceOr(request.Params.Since, 30*24*time.Hour)
 	if err != nil {
 		return nil, err

@@ -140,9 +140,7 @@ func adjustmentBody(a activity.Adjustment) operatorapi.Adjustment {
 }
 
 // ListAuditLog lists entries of the audit log.
-func (h handlers) ListAuditLog(
-	ctx context.Context, request operatorapi.ListAuditLogRequestObject,
-) (operatorapi.ListAuditLogResponseObject, error) {
+func (h handlers) ListAuditLog(ctx context.Context, request operatorapi.ListAuditLogRequestObject) (operatorapi.ListAuditLogResponseObject, error) {
 	params := request.Params
 	filter := audit.Filter{Actor: orZero(params.Actor), Action: orZero(params.Action)}
 	var since, until error

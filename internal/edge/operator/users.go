@@ -21,9 +21,7 @@ import (
 )
 
 // ListUsers lists all users, or the user with an email address.
-func (h handlers) ListUsers(
-	ctx context.Context, request operatorapi.ListUsersRequestObject,
-) (operatorapi.ListUsersResponseObject, error) {
+func (h handlers) ListUsers(ctx context.Context, request operatorapi.ListUsersRequestObject) (operatorapi.ListUsersResponseObject, error) {
 	params := request.Params
 	rows, next, err := page.Read(page.List{Name: "users", Filters: params.Email, Limit: params.Limit, Cursor: params.Cursor},
 		func(after page.Key, limit int) ([]account.User, error) {
@@ -40,9 +38,7 @@ func (h handlers) ListUsers(
 }
 
 // CreateUser adds a user.
-func (h handlers) CreateUser(
-	ctx context.Context, request operatorapi.CreateUserRequestObject,
-) (operatorapi.CreateUserResponseObject, error) {
+func (h handlers) CreateUser(ctx context.Context, request operatorapi.CreateUserRequestObject) (operatorapi.CreateUserResponseObject, error) {
 	user := account.NewUser{
 		Email: request.Body.Email, Timezone: request.Body.Timezone, RegisteredOn: request.Body.RegisteredOn.Time,
 	}
@@ -60,17 +56,13 @@ func (h handlers) CreateUser(
 }
 
 // ReadUser returns a user.
-func (h handlers) ReadUser(
-	ctx context.Context, request operatorapi.ReadUserRequestObject,
-) (operatorapi.ReadUserResponseObject, error) {
+func (h handlers) ReadUser(ctx context.Context, request operatorapi.ReadUserRequestObject) (operatorapi.ReadUserResponseObject, error) {
 	user, err := h.Accounts.GetUser(ctx, request.UserId)
 	return operatorapi.ReadUser200JSONResponse(userBody(user)), err
 }
 
 // ChangeUser changes the given fields.
-func (h handlers) ChangeUser(
-	ctx context.Context, request operatorapi.ChangeUserRequestObject,
-) (operatorapi.ChangeUserResponseObject, error) {
+func (h handlers) ChangeUser(ctx context.Context, request operatorapi.ChangeUserRequestObject) (operatorapi.ChangeUserResponseObject, error) {
 	change := account.UserChange{Email: request.Body.Email, Timezone: request.Body.Timezone}
 	if day := request.Body.RegisteredOn; day != nil {
 		change.RegisteredOn = &day.Time
@@ -80,17 +72,13 @@ func (h handlers) ChangeUser(
 }
 
 // DeleteUser ends the user's connections and deletes all of the user's data.
-func (h handlers) DeleteUser(
-	ctx context.Context, request operatorapi.DeleteUserRequestObject,
-) (operatorapi.DeleteUserResponseObject, error) {
+func (h handlers) DeleteUser(ctx context.Context, request operatorapi.DeleteUserRequestObject) (operatorapi.DeleteUserResponseObject, error) {
 	_, err := h.Accounts.DeleteUser(ctx, request.UserId)
 	return operatorapi.DeleteUser204Response{}, err
 }
 
 // ExportUser sends a copy of all data of a user.
-func (h handlers) ExportUser(
-	ctx context.Context, request operatorapi.ExportUserRequestObject,
-) (operatorapi.ExportUserResponseObject, error) {
+func (h handlers) ExportUser(ctx context.Context, request operatorapi.ExportUserRequestObject) (operatorapi.ExportUserResponseObject, error) {
 	user, err := h.Accounts.GetUser(ctx, request.UserId)
 	return userExport(func(w http.ResponseWriter) error {
 		err := site.Attach(ctx, w, "user-"+user.ID.String()+".json", "application/json", func(file io.Writer) error {
@@ -110,9 +98,7 @@ type userExport func(http.ResponseWriter) error
 func (send userExport) VisitExportUserResponse(w http.ResponseWriter) error { return send(w) }
 
 // PutUsers creates users, or changes those whose ids exist.
-func (h handlers) PutUsers(
-	ctx context.Context, request operatorapi.PutUsersRequestObject,
-) (operatorapi.PutUsersResponseObject, error) {
+func (h handlers) PutUsers(ctx context.Context, request operatorapi.PutUsersRequestObject) (operatorapi.PutUsersResponseObject, error) {
 	users := make([]account.NewUser, len(request.Body.Users))
 	for i, row := range request.Body.Users {
 		users[i] = account.NewUser{ID: row.UserId, Email: row.Email, Timezone: row.Timezone, RegisteredOn: row.RegisteredOn.Time}
@@ -136,9 +122,7 @@ func userBody(user account.User) operatorapi.User {
 func instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // PutActivity writes a whole batch or nothing.
-func (h handlers) PutActivity(
-	ctx context.Context, request operatorapi.PutActivityRequestObject,
-) (operatorapi.PutActivityResponseObject, error) {
+func (h handlers) PutActivity(ctx context.Context, request operatorapi.PutActivityRequestObject) (operatorapi.PutActivityResponseObject, error) {
 	result, err := Batch(ctx, h.Activity.Put, request.Body, orZero(request.Params.UnknownUsers) == operatorapi.PutActivityParamsUnknownUsersSkip)
 	return operatorapi.PutActivity200JSONResponse(result), err
 }
@@ -282,9 +266,7 @@ func (h handlers) name() string {
 }
 
 // ListSignIns lists what happened to the sign-ins of any address.
-func (h handlers) ListSignIns(
-	ctx context.Context, request operatorapi.ListSignInsRequestObject,
-) (operatorapi.ListSignInsResponseObject, error) {
+func (h handlers) ListSignIns(ctx context.Context, request operatorapi.ListSignInsRequestObject) (operatorapi.ListSignInsResponseObject, error) {
 	log, err := h.Accounts.SignIns(ctx, request.Params.Email)
 	if err == nil {
 		err = h.Audit.RecordSignIns(ctx, h.name(), log.UserID)

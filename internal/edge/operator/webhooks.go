@@ -18,9 +18,7 @@ import (
 )
 
 // ReadWebhook returns a client's webhook.
-func (h handlers) ReadWebhook(
-	ctx context.Context, request operatorapi.ReadWebhookRequestObject,
-) (operatorapi.ReadWebhookResponseObject, error) {
+func (h handlers) ReadWebhook(ctx context.Context, request operatorapi.ReadWebhookRequestObject) (operatorapi.ReadWebhookResponseObject, error) {
 	body, err := h.actOnEndpoint(ctx, request.ClientId, h.Webhooks.Endpoint)
 	return operatorapi.ReadWebhook200JSONResponse(body), err
 }
@@ -54,9 +52,7 @@ func webhookBody(w webhook.Endpoint) operatorapi.Webhook {
 }
 
 // SetWebhook sets the address of a client's webhook.
-func (h handlers) SetWebhook(
-	ctx context.Context, request operatorapi.SetWebhookRequestObject,
-) (operatorapi.SetWebhookResponseObject, error) {
+func (h handlers) SetWebhook(ctx context.Context, request operatorapi.SetWebhookRequestObject) (operatorapi.SetWebhookResponseObject, error) {
 	secret, err := h.setEndpoint(ctx, request.ClientId, request.Body.Url)
 	if err != nil {
 		return nil, err
@@ -97,9 +93,7 @@ func (h handlers) RemoveWebhook(
 }
 
 // PauseWebhook has a client's events wait.
-func (h handlers) PauseWebhook(
-	ctx context.Context, request operatorapi.PauseWebhookRequestObject,
-) (operatorapi.PauseWebhookResponseObject, error) {
+func (h handlers) PauseWebhook(ctx context.Context, request operatorapi.PauseWebhookRequestObject) (operatorapi.PauseWebhookResponseObject, error) {
 	body, err := h.actOnEndpoint(ctx, request.ClientId, h.Webhooks.Pause)
 	return operatorapi.PauseWebhook200JSONResponse(body), err
 }
@@ -113,9 +107,7 @@ func (h handlers) ResumeWebhook(
 }
 
 // TestWebhook sends a sample event.
-func (h handlers) TestWebhook(
-	ctx context.Context, request operatorapi.TestWebhookRequestObject,
-) (operatorapi.TestWebhookResponseObject, error) {
+func (h handlers) TestWebhook(ctx context.Context, request operatorapi.TestWebhookRequestObject) (operatorapi.TestWebhookResponseObject, error) {
 	if err := h.receiver(ctx, &request.ClientId); err != nil {
 		return nil, err
 	}

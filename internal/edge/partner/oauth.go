@@ -46,9 +46,7 @@ func metadata(baseURL string) partnerapi.AuthorizationServerMetadata {
 }
 
 // RequestToken is specification 4.3 and 4.4. The guard has checked that the fields of the grant exist.
-func (e *edge) RequestToken(
-	ctx context.Context, request partnerapi.RequestTokenRequestObject,
-) (partnerapi.RequestTokenResponseObject, error) {
+func (e *edge) RequestToken(ctx context.Context, request partnerapi.RequestTokenRequestObject) (partnerapi.RequestTokenResponseObject, error) {
 	c, fields := callOf(ctx), request.Body
 	var tokens oauth.Tokens
 	var err error
@@ -94,9 +92,7 @@ func refreshOutcome(err error) telemetry.RefreshOutcome {
 }
 
 // RevokeToken is specification 4.5. It ignores the hint, because a credential knows its kind.
-func (e *edge) RevokeToken(
-	ctx context.Context, request partnerapi.RevokeTokenRequestObject,
-) (partnerapi.RevokeTokenResponseObject, error) {
+func (e *edge) RevokeToken(ctx context.Context, request partnerapi.RevokeTokenRequestObject) (partnerapi.RevokeTokenResponseObject, error) {
 	c := callOf(ctx)
 	err := e.OAuth.Revoke(ctx, c.credentials, request.Body.Token)
 	authenticated(ctx, c, err)

@@ -54,9 +54,7 @@ type List struct {
 
 // Read returns a page of a list, and the cursor of the next page, or nil on the last one. fetch returns at most limit rows after
 // a key. Error: ErrCursor.
-func Read[T any, K comparable](
-	l List, fetch func(after K, limit int) ([]T, error), key func(T) K,
-) (rows []T, next *string, err error) {
+func Read[T any, K comparable](l List, fetch func(after K, limit int) ([]T, error), key func(T) K) (rows []T, next *string, err error) {
 	return Search(l, func(after K, limit int) (rows []T, last K, err error) {
 		rows, err = fetch(after, limit+1) // one more row shows that there is another page
 		if err != nil || len(rows) <= limit {
@@ -68,9 +66,7 @@ func Read[T any, K comparable](
 
 // Search is [Read] for a list whose pages may have fewer rows than their limit: fetch itself returns the key to continue after,
 // or the zero key at the end.
-func Search[T any, K comparable](
-	l List, fetch func(after K, limit int) (rows []T, next K, err error),
-) (rows []T, next *string, err error) {
+func Search[T any, K comparable](l List, fetch func(after K, limit int) (rows []T, next K, err error)) (rows []T, next *string, err error) {
 	filters, err := json.Marshal(l.Filters)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cursor: %w", err)

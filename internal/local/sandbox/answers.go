@@ -121,9 +121,7 @@ func (a *answers) before(service http.Handler) http.Handler {
 }
 
 // ForceAnswers makes the next requests for an operation fail.
-func (d driver) ForceAnswers(
-	ctx context.Context, request sandboxapi.ForceAnswersRequestObject,
-) (sandboxapi.ForceAnswersResponseObject, error) {
+func (d driver) ForceAnswers(ctx context.Context, request sandboxapi.ForceAnswersRequestObject) (sandboxapi.ForceAnswersResponseObject, error) {
 	f := forced{failure{int(request.Body.Status), request.Body.Code}, or(request.Body.NotAttempted, false)}
 	if f.notAttempted && f.code != "server_error" {
 		return nil, refusal.Field{Path: "not_attempted", Problem: "only goes with server_error"}
@@ -141,9 +139,7 @@ func (d driver) ForceAnswers(
 }
 
 // ForgetAnswers removes all forced errors and disturbances.
-func (d driver) ForgetAnswers(
-	ctx context.Context, _ sandboxapi.ForgetAnswersRequestObject,
-) (sandboxapi.ForgetAnswersResponseObject, error) {
+func (d driver) ForgetAnswers(ctx context.Context, _ sandboxapi.ForgetAnswersRequestObject) (sandboxapi.ForgetAnswersResponseObject, error) {
 	d.answers.mu.Lock()
 	defer d.answers.mu.Unlock()
 	clear(d.answers.forced)
@@ -174,9 +170,7 @@ func (s *sandbox) observe(event *telemetry.Event) {
 }
 
 // ListRequests lists the requests, newest first.
-func (d driver) ListRequests(
-	ctx context.Context, _ sandboxapi.ListRequestsRequestObject,
-) (sandboxapi.ListRequestsResponseObject, error) {
+func (d driver) ListRequests(ctx context.Context, _ sandboxapi.ListRequestsRequestObject) (sandboxapi.ListRequestsResponseObject, error) {
 	return sandboxapi.ListRequests200JSONResponse{Data: d.asked.newestFirst()}, nil
 }
 

@@ -84,9 +84,7 @@ func (s *sandbox) addClient(ctx context.Context, registration client.Registratio
 }
 
 // CreateClient registers a client as the operator does.
-func (d driver) CreateClient(
-	ctx context.Context, request sandboxapi.CreateClientRequestObject,
-) (sandboxapi.CreateClientResponseObject, error) {
+func (d driver) CreateClient(ctx context.Context, request sandboxapi.CreateClientRequestObject) (sandboxapi.CreateClientResponseObject, error) {
 	registration := client.Registration{
 		Name:        or(request.Body.Name, fmt.Sprintf("Sandbox Partner %d", len(d.clients.all())+1)),
 		CallbackURL: or(request.Body.CallbackUrl, d.config.CallbackURL),

@@ -89,17 +89,13 @@ func (d driver) ReadSandbox(ctx context.Context, _ sandboxapi.ReadSandboxRequest
 }
 
 // CreateUser adds a user of a kind.
-func (d driver) CreateUser(
-	ctx context.Context, request sandboxapi.CreateUserRequestObject,
-) (sandboxapi.CreateUserResponseObject, error) {
+func (d driver) CreateUser(ctx context.Context, request sandboxapi.CreateUserRequestObject) (sandboxapi.CreateUserResponseObject, error) {
 	user, err := d.addPerson(ctx, request.Body.Kind, or(request.Body.Timezone, "UTC"))
 	return sandboxapi.CreateUser201JSONResponse(user), err
 }
 
 // DisconnectUser ends a connection as its user.
-func (d driver) DisconnectUser(
-	ctx context.Context, request sandboxapi.DisconnectUserRequestObject,
-) (sandboxapi.DisconnectUserResponseObject, error) {
+func (d driver) DisconnectUser(ctx context.Context, request sandboxapi.DisconnectUserRequestObject) (sandboxapi.DisconnectUserResponseObject, error) {
 	return sandboxapi.DisconnectUser204Response{}, d.service.OAuth.DisconnectUser(ctx, request.UserId, request.ClientId)
 }
 

@@ -109,9 +109,7 @@ func (s *sandbox) addPerson(ctx context.Context, kind sandboxapi.Kind, zone stri
 }
 
 // ChangeUser changes the time zone or the registration day of a user, as an operator does. A user whose day has moved on records up to it.
-func (d driver) ChangeUser(
-	ctx context.Context, request sandboxapi.ChangeUserRequestObject,
-) (sandboxapi.ChangeUserResponseObject, error) {
+func (d driver) ChangeUser(ctx context.Context, request sandboxapi.ChangeUserRequestObject) (sandboxapi.ChangeUserResponseObject, error) {
 	if err := d.people.growing.Acquire(ctx); err != nil {
 		return nil, err
 	}
@@ -149,9 +147,7 @@ func (d driver) ListNotices(context.Context, sandboxapi.ListNoticesRequestObject
 }
 
 // DeleteUser deletes an account, as an operator does.
-func (d driver) DeleteUser(
-	ctx context.Context, request sandboxapi.DeleteUserRequestObject,
-) (sandboxapi.DeleteUserResponseObject, error) {
+func (d driver) DeleteUser(ctx context.Context, request sandboxapi.DeleteUserRequestObject) (sandboxapi.DeleteUserResponseObject, error) {
 	if err := d.people.growing.Acquire(ctx); err != nil { // no records for a deleted user
 		return nil, err
 	}
@@ -226,9 +222,7 @@ func (s *sandbox) today(user *person) time.Time {
 }
 
 // AddActivity writes rows of a user, all or none. The rows are those of the operator API without their user.
-func (d driver) AddActivity(
-	ctx context.Context, request sandboxapi.AddActivityRequestObject,
-) (sandboxapi.AddActivityResponseObject, error) {
+func (d driver) AddActivity(ctx context.Context, request sandboxapi.AddActivityRequestObject) (sandboxapi.AddActivityResponseObject, error) {
 	if !d.people.has(request.UserId) {
 		return nil, errUserNotFound
 	}

@@ -98,9 +98,7 @@ const (
 )
 
 // AdvanceClock moves the clock, and users record up to the new day.
-func (d driver) AdvanceClock(
-	ctx context.Context, request sandboxapi.AdvanceClockRequestObject,
-) (sandboxapi.AdvanceClockResponseObject, error) {
+func (d driver) AdvanceClock(ctx context.Context, request sandboxapi.AdvanceClockRequestObject) (sandboxapi.AdvanceClockResponseObject, error) {
 	err := d.growAll(ctx, time.Duration(request.Body.AdvanceSeconds)*time.Second)
 	return sandboxapi.AdvanceClock200JSONResponse{Now: instant(d.clock.Now())}, err
 }

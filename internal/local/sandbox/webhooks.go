@@ -168,9 +168,7 @@ func (d driver) DisturbDeliveries(
 }
 
 // ResendWebhook sends an event again, as an operator does.
-func (d driver) ResendWebhook(
-	ctx context.Context, request sandboxapi.ResendWebhookRequestObject,
-) (sandboxapi.ResendWebhookResponseObject, error) {
+func (d driver) ResendWebhook(ctx context.Context, request sandboxapi.ResendWebhookRequestObject) (sandboxapi.ResendWebhookResponseObject, error) {
 	id, err := webhook.ParseEventID(request.WebhookId)
 	if err != nil {
 		return nil, err
@@ -187,16 +185,12 @@ func (r recorder) CloseIdleConnections() {
 }
 
 // ListWebhooks lists the sent webhooks.
-func (d driver) ListWebhooks(
-	ctx context.Context, _ sandboxapi.ListWebhooksRequestObject,
-) (sandboxapi.ListWebhooksResponseObject, error) {
+func (d driver) ListWebhooks(ctx context.Context, _ sandboxapi.ListWebhooksRequestObject) (sandboxapi.ListWebhooksResponseObject, error) {
 	return sandboxapi.ListWebhooks200JSONResponse{Data: d.sent.newestFirst()}, nil
 }
 
 // SetWebhook changes the URL of the receiver.
-func (d driver) SetWebhook(
-	ctx context.Context, request sandboxapi.SetWebhookRequestObject,
-) (sandboxapi.SetWebhookResponseObject, error) {
+func (d driver) SetWebhook(ctx context.Context, request sandboxapi.SetWebhookRequestObject) (sandboxapi.SetWebhookResponseObject, error) {
 	url, id := request.Body.Url, or(request.Body.ClientId, d.clients.all()[0].ClientId)
 	if err := CheckReceiver(url); err != nil {
 		return nil, err

@@ -207,9 +207,7 @@ func (r *Set) current(standby *replica) bool {
 // Read asks a current replica. If none is, or if it fails, Read asks the primary at once. A replica that is down is left out until a check
 // finds it current. One that refuses or cancels a statement, for instance because the rows that it reads are being removed, is not down, nor is one
 // that was not asked, because no place of its pool came free in time.
-func Read[T any](
-	ctx context.Context, primary *postgres.Pool, r *Set, ask func(context.Context, *postgres.Pool) (T, error),
-) (T, error) {
+func Read[T any](ctx context.Context, primary *postgres.Pool, r *Set, ask func(context.Context, *postgres.Pool) (T, error)) (T, error) {
 	standby := r.pick()
 	if standby == nil {
 		return ask(ctx, primary)

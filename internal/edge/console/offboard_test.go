@@ -41,7 +41,7 @@ func TestOffboardThatTakesLong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limited, cancel := work.Within(t.Context(), work.Caller{Kind: work.Console}, 3*time.Second)
+	limited, cancel := work.Within(t.Context(), work.Caller{Kind: work.Console}, 10*time.Second)
 	defer cancel()
 	form := strings.NewReader(url.Values{"name": {partner.Name}}.Encode())
 	request := httptest.NewRequestWithContext(limited, http.MethodPost, "/", form)

@@ -57,7 +57,7 @@ func orZero[T any](parameter *T) (value T) {
 	return value
 }
 
-// isNil reports whether a parameter is the nil UUID, which nothing has. To the domains it means that there is no filter.
+// isNil reports whether a parameter is the nil UUID. Nothing has this id, and the domains would take it for no filter.
 func isNil(id *uuid.UUID) bool { return id != nil && *id == uuid.Nil }
 
 // ReadReport reports by day what happened, to one client or in all.

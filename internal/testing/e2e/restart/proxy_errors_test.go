@@ -23,6 +23,7 @@ func TestErrorsOfProxies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var came atomic.Int64
+			release := make(chan struct{})
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				_, _ = io.Copy(io.Discard, r.Body) // or the server does not notice that the proxy leaves
 				if r.Method == http.MethodPost {   // not a check
@@ -37,6 +38,8 @@ func TestErrorsOfProxies(t *testing.T) {
 					}
 					_ = conn.(*net.TCPConn).SetLinger(0)
 					_ = conn.Close()
+				case "/held":
+					<-release
 				case "/hang":
 					<-r.Context().Done()
 				case "/busy":
@@ -49,6 +52,7 @@ func TestErrorsOfProxies(t *testing.T) {
 			p := e2e.Proxied{Dir: t.TempDir(), Listen: []string{listen, listen}, Ready: []string{listen, listen}, Replace: []string{
 				"timeout server 30s", "timeout server 2s", "proxy_read_timeout 30s", "proxy_read_timeout 2s", "timeout http-request 10s", "timeout http-request 2s",
 				"client_body_timeout 10s", "client_body_timeout 2s", "(requests) gt 256", fmt.Sprint("(requests) gt ", most), "connect_sources 256", fmt.Sprint("connect_sources ", most),
+				"max_conns=256", "max_conns=1",
 			}}
 			e2e.WriteCertificate(t, p.Dir, edgetest.Certificate(t, "connect.example.com", time.Now().Add(-time.Hour), time.Now().Add(time.Hour)))
 			address := start(t, p)
@@ -85,21 +89,30 @@ func TestErrorsOfProxies(t *testing.T) {
 			ready()
 			check("the server answers 503", ask("/busy", "abc"), true, 503)
 
-			hanging := make(chan wiretest.Answer, most)
-			before := came.Load()
-			for range most {
-				conn := wiretest.Dial(t, address, "http/1.1")
-				go func() {
-					hanging <- wiretest.HTTP1(t, conn, "POST /hang HTTP/1.1\nHost: connect.example.com\nContent-Length: 3\n\nabc")
-				}()
+			answers := make(chan wiretest.Answer, most)
+			begin := func(n int64, path string) {
+				t.Helper()
+				before := came.Load()
+				for range n {
+					conn := wiretest.Dial(t, address, "http/1.1")
+					go func() { answers <- wiretest.HTTP1(t, conn, fmt.Sprintf(post, path)) }()
+				}
+				wait.Until(t, "the server has them", func() bool { return came.Load()-before >= n })
 			}
-			wait.Until(t, "they hang", func() bool { return came.Load()-before >= most })
+			begin(2, "/held") // all places of nginx for what has not waited
+			check("the server resets a request that has waited", ask("/reset", "abc"), true, 502)
+			ready()
+			close(release)
+			<-answers
+			<-answers
+
+			begin(most, "/hang")
 			check("too many of a source", ask("/", "abc"), false, 503)
 			for range most {
-				check("the server does not answer", <-hanging, true, 502, 504)
+				check("the server does not answer", <-answers, true, 502, 504)
 			}
 
-			before = came.Load()
+			before := came.Load()
 			if got := ask("/", "a"); came.Load() != before {
 				t.Errorf("a request without its body was sent on: %d", got.Status)
 			}

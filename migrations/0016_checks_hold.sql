@@ -63,8 +63,9 @@ do $$ begin
     end if;
 end $$;
 -- +goose StatementEnd
--- Programs of 1.0.0 replay no entry of the log whose scopes are a number.
-update audit_log set detail = detail || jsonb_build_object('scopes', scope_text((detail ->> 'scopes')::smallint)) where jsonb_typeof(detail -> 'scopes') = 'number';
+-- Programs of 1.0.0 replay no entry of the log whose scopes are a number. Citus takes no function here that makes JSON of a value.
+update audit_log set detail = jsonb_set(detail, '{scopes}', ('"' || scope_text((detail ->> 'scopes')::smallint) || '"')::jsonb)
+where jsonb_typeof(detail -> 'scopes') = 'number';
 update audit_log set actor = regexp_replace(actor, '^[a-z]+:', '') where actor like '%:%';
 alter table audit_log drop constraint if exists audit_log_actor_check;
 alter table audit_log add constraint audit_log_actor_check check (actor ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$') not valid;

@@ -241,6 +241,7 @@ func newSeries() *series {
 	add(true, 0, 5, "limiter_decisions_total", "decision", "failed")
 	add(true, 0, 5, "refreshes_total", "outcome", "replayed")
 	add(true, 0, 1, "emails_total", "outcome", "failed")
+	add(true, 20, 1, "emails_total", "outcome", "sent")
 	add(true, 0, 2, "mail_server_failures_total")
 	add(true, 1, 0, "sign_in_codes_total", "outcome", "accepted")
 	add(true, 0, 20, "sign_in_codes_total", "outcome", "rejected")

@@ -20,6 +20,7 @@ type stage struct {
 	registry *prometheus.Registry
 	limiter  *prometheus.CounterVec
 	closed   *prometheus.CounterVec
+	emails   *prometheus.CounterVec
 	events   *prometheus.CounterVec
 	took     *prometheus.HistogramVec
 	up       map[string]float64
@@ -38,14 +39,17 @@ func newStage(t *testing.T) *stage {
 		T: t, Alerts: rules, now: time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC), registry: prometheus.NewPedanticRegistry(),
 		limiter: counter("connect_limiter_decisions_total", "decision"),
 		closed:  counter("connect_http_connections_closed_total", "outcome"),
+		emails:  counter("connect_emails_total", "outcome"),
 		events:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "connect_webhook_events_total"}, []string{"client", "outcome"}),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "connect_request_duration_seconds", Buckets: []float64{.1, 1, 5}},
 			[]string{"operation"}),
 		up: map[string]float64{"here": 1},
 	}
-	s.registry.MustRegister(s.limiter, s.closed, s.events, s.took)
+	s.registry.MustRegister(s.limiter, s.closed, s.emails, s.events, s.took)
 	s.limiter.WithLabelValues("failed")
 	s.closed.WithLabelValues("refused")
+	s.emails.WithLabelValues("failed")
+	s.emails.WithLabelValues("sent")
 	return s
 }
 
@@ -106,6 +110,31 @@ func TestFiring(t *testing.T) {
 	s.took.Reset()
 	s.passes(5*time.Minute, nil)
 	s.fires("when its series have ended")
+}
+
+// A mail server that refuses somebody's mailbox wakes nobody. One that refuses many does.
+func TestMailIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		sent, failed float64 // in a quarter of an hour
+		fires        bool
+	}{
+		"one user, again and again": {0, 3, false},
+		"each":                      {0, 4, true},
+		"a few of many":             {50, 4, false},
+		"one provider's":            {50, 6, true},
+	} {
+		s := newStage(t)
+		s.passes(20*time.Minute, nil)
+		s.passes(alerts.Interval, func() {
+			s.emails.WithLabelValues("sent").Add(test.sent)
+			s.emails.WithLabelValues("failed").Add(test.failed)
+		})
+		s.passes(10*time.Minute, nil)
+		if firing := s.Firing(); (len(firing) == 1 && firing[0].Name == "ConnectMailFailing") != test.fires || len(firing) > 1 {
+			t.Errorf("%s: %v", name, firing)
+		}
+	}
 }
 
 // The other servers report one that has gone.

@@ -60,8 +60,9 @@ var conditions = map[string]func(*readings) []string{
 		return when(r.increase("connect_refreshes_total", time.Hour, has("outcome", "replayed")) > 10)
 	},
 	"ConnectMailFailing": func(r *readings) []string {
-		return when(r.increase("connect_emails_total", 15*time.Minute, has("outcome", "failed")) > 0 ||
-			r.increase("connect_mail_server_failures_total", 5*time.Minute, nil) > 3)
+		failed := r.increase("connect_emails_total", 15*time.Minute, has("outcome", "failed"))
+		return when(r.increase("connect_mail_server_failures_total", 5*time.Minute, nil) > 3 ||
+			failed > 3 && failed > .1*r.increase("connect_emails_total", 15*time.Minute, has("outcome", "sent")))
 	},
 	"ConnectMailWaiting": func(r *readings) []string {
 		return when(r.most("connect_emails_oldest_waiting_seconds") > 10 && r.most("connect_emails_waiting") > 3)

@@ -70,3 +70,9 @@ func TestAuditList(t *testing.T) {
 	}
 	refuse(t, env(db), statusUsage, []string{"--since", "must be"}, "audit", "list", "--since", "yesterday")
 }
+
+func TestDetailInATable(t *testing.T) {
+	if got := cell(map[string]any{"name": "Walk & Ride\u009b31m\u202e"}); got != `{"name":"Walk & Ride 31m "}` {
+		t.Errorf("%q", got)
+	}
+}

@@ -90,8 +90,11 @@ func cell(value any) string {
 		}
 		return strings.Join(list, " ")
 	case map[string]any:
-		text, _ := json.Marshal(value) // it was JSON
-		return string(text)
+		var text strings.Builder
+		encoder := json.NewEncoder(&text)
+		encoder.SetEscapeHTML(false)
+		_ = encoder.Encode(value) // it was JSON
+		return printable(strings.TrimSpace(text.String()))
 	}
 	return fmt.Sprint(value)
 }

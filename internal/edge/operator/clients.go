@@ -196,9 +196,7 @@ func replaceNumber(value *int, changed *int32) {
 }
 
 // DisableClient disables a client.
-func (h handlers) DisableClient(
-	ctx context.Context, request operatorapi.DisableClientRequestObject,
-) (operatorapi.DisableClientResponseObject, error) {
+func (h handlers) DisableClient(ctx context.Context, request operatorapi.DisableClientRequestObject) (operatorapi.DisableClientResponseObject, error) {
 	body, err := h.setStatus(ctx, request.ClientId, h.Clients.Disable)
 	return operatorapi.DisableClient200JSONResponse(body), err
 }

@@ -94,9 +94,7 @@ func TestFollowersMissNoStatementThatWaits(t *testing.T) {
 			pgx.QueryExecModeSimpleProtocol, "slow")
 		written <- err
 	}()
-	wait.Until(t, "the statement waits", func() bool {
-		return pgtest.Value[bool](t, db, "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')")
-	})
+	wait.Until(t, "the statement waits", func() bool { return db.Waiting(t) > 0 })
 	db.Exec(t, entry, "quick")
 	got, last := follow(t, log, page.Key{})
 	if err := held.Rollback(t.Context()); err != nil {

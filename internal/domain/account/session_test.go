@@ -203,10 +203,7 @@ func TestSessionStartsDuringADeletion(t *testing.T) {
 			_, err := b.StartSession(t.Context(), signIn, verified)
 			started <- err
 		}()
-		wait.Until(t, "the session waits for the user's row", func() bool {
-			return pgtest.Value[bool](t, b.db, `select exists (select from pg_stat_activity
-				where datname = current_database() and wait_event_type = 'Lock')`)
-		})
+		wait.Until(t, "the session waits for the user's row", func() bool { return b.db.Waiting(t) > 0 })
 	})
 	operator := New(b.db.Pool, b.keys, nil, Settings{EndConnections: func(context.Context, pgx.Tx, uuid.UUID) (int64, error) {
 		start()

@@ -87,10 +87,7 @@ func TestIDOfAUserWhoIsBeingDeleted(t *testing.T) {
 	b.db.Exec(t, "insert into notices (recipient, kind) values ($1, 'unheard')", user.ID)
 	waiting := func(who string, statements int) {
 		t.Helper()
-		wait.Until(t, who, func() bool {
-			return pgtest.Value[int](t, b.db, `select count(*)::int from pg_stat_activity
-				where datname = current_database() and wait_event_type = 'Lock'`) == statements
-		})
+		wait.Until(t, who, func() bool { return b.db.Waiting(t) == statements })
 	}
 	deleted, created := make(chan error, 1), make(chan error, 1)
 	err := postgres.InTx(t.Context(), b.db.Pool, func(tx pgx.Tx) error {

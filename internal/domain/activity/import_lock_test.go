@@ -154,9 +154,7 @@ func TestImportOvertaken(t *testing.T) {
 		}
 		done <- err
 	}()
-	wait.Until(t, "the import waits", func() bool {
-		return pgtest.Value[bool](t, w.DB, "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')")
-	})
+	wait.Until(t, "the import waits", func() bool { return w.DB.Waiting(t) > 0 })
 	if err := other.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -353,7 +351,5 @@ func TestBatchBeginsAgain(t *testing.T) {
 // waiting waits until so many statements wait for locks.
 func (w world) waiting(t *testing.T, statements int) {
 	t.Helper()
-	wait.Until(t, fmt.Sprint(statements, " statements wait"), func() bool {
-		return pgtest.Value[bool](t, w.DB, "select count(*) >= $1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'", statements)
-	})
+	wait.Until(t, fmt.Sprint(statements, " statements wait"), func() bool { return w.DB.Waiting(t) >= statements })
 }

@@ -239,9 +239,7 @@ func TestReceiptsAfterAWait(t *testing.T) {
 			}
 			acted := make(chan error, 1)
 			go func() { acted <- test.act(f, code, tokens) }()
-			wait.Until(t, "the act waits for the row", func() bool {
-				return pgtest.Value[bool](t, f.db, "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')")
-			})
+			wait.Until(t, "the act waits for the row", func() bool { return f.db.Waiting(t) > 0 })
 			if err := other.Commit(t.Context()); err != nil {
 				t.Fatal(err)
 			}

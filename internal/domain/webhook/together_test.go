@@ -55,9 +55,7 @@ func TestMergeOfTwoServers(t *testing.T) {
 		}
 		merged <- n
 	}()
-	wait.Until(t, "the other server waits", func() bool {
-		return pgtest.Value[bool](t, w.db, "select exists (select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')")
-	})
+	wait.Until(t, "the other server waits", func() bool { return w.db.Waiting(t) > 0 })
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}

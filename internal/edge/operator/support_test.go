@@ -337,9 +337,7 @@ func TestResumeWhileTheWebhookIsRemoved(t *testing.T) {
 	}
 	resumed := make(chan answer, 1)
 	go func() { resumed <- f.post(t, path+"/resume", "") }()
-	wait.Until(t, "the new secret of the webhook waits", func() bool {
-		return pgtest.Value[bool](t, f.DB, "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')")
-	})
+	wait.Until(t, "the new secret of the webhook waits", func() bool { return f.DB.Waiting(t) > 0 })
 	if err := removal.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}

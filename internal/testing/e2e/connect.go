@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -157,23 +156,4 @@ func (e *Service) HoldConnection(t *testing.T, grant uuid.UUID) (free func()) {
 	t.Helper()
 	user := pgtest.Value[uuid.UUID](t, e.DB, "select user_id from grant_directory where grant_id = $1", grant)
 	return e.Hold(t, "select 1 from connections where user_id = $1 for update", user)
-}
-
-// Waiting is how many statements wait for a lock, on whichever node.
-func (e *Service) Waiting(t *testing.T) (n int) {
-	t.Helper()
-	for _, url := range e.DB.URLs {
-		session, err := pgx.Connect(t.Context(), url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var here int
-		err = session.QueryRow(t.Context(),
-			"select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'").Scan(&here)
-		if err := errors.Join(err, session.Close(t.Context())); err != nil {
-			t.Fatal(err)
-		}
-		n += here
-	}
-	return n
 }

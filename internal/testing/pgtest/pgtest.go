@@ -188,6 +188,25 @@ func NewEmpty(t testing.TB) *DB {
 	return create(t, "template0")
 }
 
+// Waiting is how many statements wait for a lock, on whichever node.
+func (db *DB) Waiting(t testing.TB) (n int) {
+	t.Helper()
+	for _, url := range db.URLs {
+		session, err := pgx.Connect(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var here int
+		err = session.QueryRow(t.Context(),
+			"select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'").Scan(&here)
+		if err := errors.Join(err, session.Close(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		n += here
+	}
+	return n
+}
+
 // create copies a database of the server, by default the migrated template.
 func create(t testing.TB, template string) *DB {
 	t.Helper()

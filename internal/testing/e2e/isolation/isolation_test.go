@@ -35,7 +35,7 @@ func TestIsolationOfAConnection(t *testing.T) {
 		go func() { answers <- f.Refresh(t.Context(), t, e.Partner, wanted.RefreshToken) }()
 	}
 	wait.Until(t, "all are under way", func() bool { return f.Came.Load() == asked })
-	wait.Until(t, "the first waits for the row", func() bool { return e.Waiting(t) > 0 })
+	wait.Until(t, "the first waits for the row", func() bool { return e.DB.Waiting(t) > 0 })
 	for range 5 {
 		if got := f.Read(t.Context(), t, theirs); got.Status != http.StatusOK {
 			t.Fatalf("a read of another client answers %d", got.Status)
@@ -45,7 +45,7 @@ func TestIsolationOfAConnection(t *testing.T) {
 			t.Fatalf("a refresh of another client answers %d", got.Status)
 		}
 		theirs.RefreshToken = got.RefreshToken(t)
-		if n := e.Waiting(t); n > 1 {
+		if n := e.DB.Waiting(t); n > 1 {
 			t.Fatalf("%d statements wait for the row", n)
 		}
 	}

@@ -36,7 +36,7 @@ func TestIsolationFromReadersWhoLeave(t *testing.T) {
 				for range reads {
 					go func() { answers <- f.Read(ctx, t, tokens) }()
 				}
-				wait.Until(t, "all are admitted and wait for the table", func() bool { return e.Waiting(t) == reads })
+				wait.Until(t, "all are admitted and wait for the table", func() bool { return e.DB.Waiting(t) == reads })
 				return answers, free
 			}
 			ctx, leave := context.WithCancel(t.Context())
@@ -124,7 +124,7 @@ func TestIsolationFromThievesWhoLeave(t *testing.T) {
 			defer leave()
 			answer := make(chan e2e.Response, 1)
 			go func() { answer <- f.Refresh(ctx, t, e.Partner, tokens.RefreshToken) }()
-			wait.Until(t, "the statement waits for the row", func() bool { return e.Waiting(t) == 1 })
+			wait.Until(t, "the statement waits for the row", func() bool { return e.DB.Waiting(t) == 1 })
 			leave()
 			wait.Until(t, "the service sees that the caller has left", func() bool { return f.Left.Load() == 1 })
 			<-answer

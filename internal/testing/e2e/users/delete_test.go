@@ -147,10 +147,7 @@ func TestDeletionDuringAMerge(t *testing.T) {
 			t.Errorf("%d connections, want 1: %v", merged, err)
 		}
 		go func() { _, err := w.service.Accounts.DeleteUser(t.Context(), ada.ID); deleted <- err }()
-		wait.Until(t, "the deletion waits for the merge", func() bool {
-			return pgtest.Value[int](t, w.db, `select count(*)::int from pg_stat_activity
-				where datname = current_database() and wait_event_type = 'Lock'`) == 1
-		})
+		wait.Until(t, "the deletion waits for the merge", func() bool { return w.db.Waiting(t) == 1 })
 		return err
 	})
 	if err = errors.Join(err, wait.For(t, "the deletion", deleted)); err != nil {

@@ -207,7 +207,7 @@ func TestReasonsAgree(t *testing.T) {
 					rows = append(rows, difference)
 				}
 			}
-			f.db.Pool.Clock().Believe(time.Until(f.db.Now().Add(given.ahead)))
+			f.db.Pool.Clock().Believe(time.Until(f.db.Now().Add(given.ahead)) - f.db.Clock.Offset())
 			sealedCode, codeErr := f.keys.Seal(credential.AuthorizationCode, given.code)
 			sealedToken, tokenErr := f.keys.Seal(credential.RefreshToken, given.token)
 			if err := errors.Join(codeErr, tokenErr); err != nil {

@@ -125,7 +125,7 @@ func TestAccountList_4(t *testing.T) {
 	}
 	v.Header.Del("Accept-Language")
 	f.DB.SetTime(time.Date(2027, 2, 21, 22, 59, 0, 0, time.UTC)) // the last minute of the day in Berlin
-	f.DB.Exec(t, "update connections set rides_read_at = last_read_at - interval '2 days' where client_id = $1", f.client.ID)
+	f.DB.Exec(t, "update connections set rides_read_at = $2 where client_id = $1", f.client.ID, time.Date(2027, 2, 19, 12, 0, 0, 0, time.UTC))
 	f.DB.Exec(t, "update connections set last_read_at = $2 where client_id = $1", revoked.client.ID, time.Date(2027, 1, 31, 23, 10, 0, 0, time.UTC)) // by 1.0.0
 	want[2].Facts[3] += rides + " 19 February 2027"
 	want[1].Facts[3] = "Last looked at your data: Your data 1 February 2027"

@@ -91,6 +91,7 @@ func TestWebhookOfTheOperator(t *testing.T) {
 		t.Errorf("sent (-want +got):\n%s", diff)
 	}
 
+	wait.Until(t, "its answer is known", func() bool { return w.event(t, begun).State == Delivered })
 	_, err = w.Pause(ctx, Operator)
 	must(err)
 	ended := w.toldOperator(t, client, user, 1, "operator_disconnected")

@@ -154,7 +154,7 @@ func TestImportOvertaken(t *testing.T) {
 		}
 		done <- err
 	}()
-	wait.Until(t, "the import waits", func() bool { return w.DB.Waiting(t) > 0 })
+	wait.Until(t, "the import waits", func() bool { return w.Waiting(t) > 0 })
 	if err := other.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -351,5 +351,5 @@ func TestBatchBeginsAgain(t *testing.T) {
 // waiting waits until so many statements wait for locks.
 func (w world) waiting(t *testing.T, statements int) {
 	t.Helper()
-	wait.Until(t, fmt.Sprint(statements, " statements wait"), func() bool { return w.DB.Waiting(t) >= statements })
+	wait.Until(t, fmt.Sprint(statements, " statements wait"), func() bool { return w.Waiting(t) >= statements })
 }

@@ -60,7 +60,7 @@ var elsewhere = map[string]string{
 	"export CONNECT_DATABASE_URL=":                               "deploy/package/try-on-debian.sh",
 	"install -m 640 -g connect-svc ":                             "deploy/package/try-on-debian.sh: the package makes the group",
 	"cat >>/etc/connect-svc/":                                    "deploy/package/try-on-debian.sh, with the settings that follow",
-	"sed -e ":                                                    "deploy/package/try-on-debian.sh",
+	"sed -":                                                      "deploy/package/try-on-debian.sh",
 	"# on call":                                                  "no command: the file of operators' tokens",
 }
 

@@ -220,7 +220,7 @@ func TestSessionStartsDuringADeletion(t *testing.T) {
 // waits waits until a session waits for a row.
 func (b *bench) waits(t *testing.T, what string) {
 	t.Helper()
-	b.eventually(t, "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock') -- "+what)
+	wait.Until(t, what+" waits for a row", func() bool { return b.db.Waiting(t) > 0 })
 }
 
 // TestSignInDuringAnImport: an import keeps the users of its file from being deleted until it ends, and its checks of foreign keys do so, too.

@@ -122,7 +122,6 @@ func daysOf(rows []usagedb.UsageDay) days {
 	return all
 }
 
-// rows returns the rows to add.
 func (all days) rows() (rows usagedb.AddToDaysParams) {
 	for key, day := range all {
 		for name, m := range metrics {
@@ -161,7 +160,8 @@ func (u *Usage) writeDays(ctx context.Context, batch []Day) (int, error) {
 	for i, day := range batch {
 		report[dayKey{day.ClientID, day.Day}] = &batch[i]
 	}
-	return 0, u.queries.AddToDays(ctx, report.rows())
+	// On a cluster, servers that write the same rows can meet in a deadlock.
+	return 0, postgres.InTxAgain(ctx, u.pool, func(tx pgx.Tx) error { return u.queries.WithTx(tx).AddToDays(ctx, report.rows()) })
 }
 
 // A day is final when it has been over for so long: servers write their counts some seconds late, or minutes if the database was away.

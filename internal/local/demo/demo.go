@@ -165,7 +165,7 @@ func (d *demo) open(ctx context.Context) (err error) {
 	}
 	// From here on no other program uses the directory: the database has a lock.
 	if _, err := migrate.Apply(ctx, d.database.URL(), migrate.Up); err != nil {
-		return err
+		return fmt.Errorf("%s: %w", short(d.path("postgres")), err)
 	}
 	if d.authority, err = authority.Open(d.config.Dir, time.Now()); err != nil {
 		return err

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -19,7 +20,10 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 
+	"connect-svc/internal/foundation/postgres/migrate"
+	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/testing/browsertest"
 	"connect-svc/internal/testing/process"
 	"connect-svc/internal/testing/wait"
@@ -448,6 +452,34 @@ func TestEphemeralKeepsNothing(t *testing.T) {
 	}
 	if _, err := os.Stat(r.Dir); !os.IsNotExist(err) {
 		t.Errorf("%s is still there: %v", r.Dir, err)
+	}
+}
+
+// Who has the database of another program learns where it is.
+func TestDatabaseOfAnotherProgram(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	t.Cleanup(func() { removeDatabase(t, dir) })
+	database, err := embedded.Start(t.Context(), embedded.Config{Dir: filepath.Join(dir, "postgres"), Limits: wait.Patient})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := migrate.Apply(t.Context(), database.URL(), migrate.Up); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), database.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(t.Context(), "update goose_db_version set checksum = 'another' where version_id = 1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(conn.Close(t.Context()), database.Stop()); err != nil {
+		t.Fatal(err)
+	}
+	err = Run(t.Context(), Config{Dir: dir, Port: freePorts(t), Out: io.Discard, Limits: wait.Patient})
+	if err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "postgres")) || !strings.Contains(err.Error(), "0001") {
+		t.Errorf("error: %v", err)
 	}
 }
 

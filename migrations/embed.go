@@ -12,4 +12,4 @@ import "embed"
 var Files embed.FS
 
 // Releases has the newest migration of each release. A release adds its own, as it does to released.sum.
-var Releases = map[string]int64{"1.0.0": 10}
+var Releases = map[string]int64{"1.0.0": 10, "1.1.0": 18}

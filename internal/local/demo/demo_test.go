@@ -455,7 +455,7 @@ func TestEphemeralKeepsNothing(t *testing.T) {
 	}
 }
 
-// Who has the database of another program learns where it is.
+// A demo refuses the database of another program, and says where it is.
 func TestDatabaseOfAnotherProgram(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

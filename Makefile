@@ -158,7 +158,7 @@ test-citus: tools ## the tests on a Citus cluster; CONNECT_TEST_CITUS_URLS lists
 		./internal/edge/console ./internal/edge/pages ./internal/domain/webhook
 
 .PHONY: prove
-prove: tools ## all tests and measurements on one commit and a quiet machine, and docs/proof.md of what came of it: many hours, as root, going on where it was interrupted; PROVE='alerts day' takes some
+prove: tools ## all tests and measurements on a quiet machine, and docs/proof.md of what came of it: many hours, as root, going on where it was interrupted; PROVE='alerts day' takes some
 	@.ci/prove $(PROVE)
 
 # Medians of the rounds, and what differs: of three rounds that is where all are above, or all below, those of the other.

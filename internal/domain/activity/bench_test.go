@@ -89,7 +89,7 @@ func BenchmarkImportDailySteps(b *testing.B) {
 			w.Exec(b, "truncate "+table)
 			b.StartTimer()
 			if _, err := conn.PgConn().CopyFrom(
-				b.Context(), bytes.NewReader(file), "copy "+table+" from stdin (format csv, header)"); err != nil {
+				b.Context(), bytes.NewReader(file), "copy "+table+" (user_id, date, steps) from stdin (format csv, header)"); err != nil {
 				b.Fatal(err)
 			}
 		}

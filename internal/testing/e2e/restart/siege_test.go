@@ -95,6 +95,7 @@ func TestSieges(t *testing.T) {
 								}
 								if err != nil || answer.StatusCode != http.StatusOK {
 									failed++
+									t.Logf("after %s a visit got %v, %v", time.Since(began).Round(time.Second), err, answer)
 								}
 							}
 						})
@@ -107,6 +108,7 @@ func TestSieges(t *testing.T) {
 								continue
 							}
 							refused++
+							t.Logf("after %s a refresh got %d: %s", time.Since(began).Round(time.Second), got.Status, got.Body)
 							_, tokens = r.e.NewConnection(t, r.e.Partner)
 							token = tokens.RefreshToken
 						}

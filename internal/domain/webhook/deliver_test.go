@@ -324,6 +324,26 @@ func TestReplay(t *testing.T) {
 	}
 }
 
+// An event that was replayed without end, to a receiver that answers as much as is kept, is read with its latest attempts alone: all of them would
+// take the memory of the server.
+func TestEventOfManyReplays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.revoked(t, w.client(t, nil))
+	const made = 3 * mostAttempts
+	w.db.Exec(t, `insert into webhook_attempts (user_id, event_id, attempt, at, duration_ms, status, response)
+		select user_id, event_id, n, connect_now(), 1, 500, convert_to(repeat('x', $3), 'UTF8') from webhook_events, generate_series(1, $2) n where event_id = $1`,
+		id, made, maxResponse)
+	w.db.Exec(t, "update webhook_events set attempts = $2, attempts_before = $2 where event_id = $1", id, made)
+	event := w.event(t, id)
+	if event.AttemptCount != made || len(event.Attempts) != mostAttempts {
+		t.Fatalf("%d of %d attempts are read, want %d", len(event.Attempts), event.AttemptCount, mostAttempts)
+	}
+	if first, last := event.Attempts[0].Number, event.Attempts[mostAttempts-1].Number; first != made-mostAttempts+1 || last != made {
+		t.Errorf("attempts %d to %d, want the latest", first, last)
+	}
+}
+
 // An event that is replayed while a sweep finds that it is 30 days old is sent, as the replay was answered.
 func TestReplayDuringASweep(t *testing.T) {
 	pgtest.NotOnCluster(t, "the node does not know what its shards wait for")

@@ -56,7 +56,7 @@ type Event struct {
 	State             State
 	AttemptCount      int
 	NextAttemptAt     time.Time // of a pending event; in the past: as soon as a sender is free
-	Attempts          []Attempt // oldest first; only from [Webhooks.Event] and [Webhooks.EventsOf]
+	Attempts          []Attempt // the latest, oldest first; only from [Webhooks.Event] and [Webhooks.EventsOf]
 
 	userID         uuid.UUID  // whose connection it is about
 	attemptsBefore int        // attempts that are none of its schedule's, such as those before the last replay

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -66,13 +65,16 @@ func (w *Webhooks) EventsOf(ctx context.Context, userID, clientID uuid.UUID, bef
 	return events, postgres.Wrap("webhook events of a connection", err)
 }
 
-// Event returns an event with its attempts. Errors: ErrNoEvent.
+// mostAttempts bounds the attempts of an event that are read. It has more each time that it is replayed, which a partner's people do as they like.
+const mostAttempts = 50
+
+// Event returns an event with its latest attempts. Errors: ErrNoEvent.
 func (w *Webhooks) Event(ctx context.Context, id uuid.UUID) (Event, error) {
 	row, err := w.queries.GetWebhookEvent(ctx, id)
 	if err != nil {
 		return Event{}, ofEvent(id, postgres.NoRowsAs(err, ErrNoEvent))
 	}
-	events, err := w.withAttempts(ctx, row.UserID, []webhookdb.WebhookEvent{row}, math.MaxInt32, true)
+	events, err := w.withAttempts(ctx, row.UserID, []webhookdb.WebhookEvent{row}, mostAttempts, true)
 	if err != nil {
 		return Event{}, ofEvent(id, err)
 	}

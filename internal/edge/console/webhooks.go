@@ -112,11 +112,8 @@ func (c *console) hookOf(r *http.Request) (endpoint hook, err error) {
 	return endpoint, err
 }
 
-// Limits of the page of an event.
-const (
-	shownAttempts = 50
-	shownAnswer   = 1000 // bytes
-)
+// shownAnswer is how many bytes of an answer the page of an event shows.
+const shownAnswer = 1000
 
 // eventView is one event with its attempts, newest first.
 type eventView struct {
@@ -199,7 +196,7 @@ func (c *console) showEvent(w http.ResponseWriter, r *http.Request, shown hookEv
 	x := eventView{aboutPartner: aboutPartner{partner, "webhooks"}, Event: event, Body: string(body),
 		Replay: set && endpoint.StoppedAt.IsZero() && partner.Status != client.Offboarded}
 	slices.SortFunc(event.Attempts, func(a, b webhook.Attempt) int { return cmp.Compare(b.Number, a.Number) })
-	for _, attempt := range event.Attempts[:min(len(event.Attempts), shownAttempts)] {
+	for _, attempt := range event.Attempts {
 		x.Attempts = append(x.Attempts, newAttemptView(attempt))
 	}
 	return c.write(w, r, "webhook-event", x)

@@ -39,8 +39,11 @@ func (q *Queries) CopyAccountSessions(ctx context.Context, userID uuid.UUID) ([]
 const copyAuditLog = `-- name: CopyAuditLog :many
 select l.at, l.id, json_build_object('at', l.at, 'actor', case when l.actor in ('user', 'client', 'system') then l.actor else 'operator' end,
     'action', l.action, 'client_id', l.client_id, 'connection_version', l.connection_version::text,
-    'detail', case when jsonb_typeof(l.detail -> 'scopes') = 'number'
-        then jsonb_set(l.detail, '{scopes}', to_jsonb(scope_text((l.detail ->> 'scopes')::smallint::scope_set)))
+    'detail', case
+        when jsonb_typeof(l.detail -> 'scopes') = 'number'
+            then jsonb_set(l.detail, '{scopes}', to_jsonb(scope_text((l.detail ->> 'scopes')::smallint::scope_set)))
+        when l.detail -> 'replayed' is not null and l.detail ->> 'by' not in ('user', 'client', 'system')
+            then jsonb_set(l.detail, '{by}', '"operator"')
         else l.detail end)::json as body
 from audit_log l
 where l.subject = $1 and (l.at, l.id) > ($2::timestamptz, $3::bigint)
@@ -61,7 +64,8 @@ type CopyAuditLogRow struct {
 	Body []byte
 }
 
-// Actors other than the user, a partner's server and the service itself are operators. Entries of connections store scopes as a number.
+// Actors other than the user, a partner's server and the service itself are operators, also those of what was replayed after a restore, which are in
+// its detail. Entries of connections store scopes as a number.
 func (q *Queries) CopyAuditLog(ctx context.Context, arg CopyAuditLogParams) ([]CopyAuditLogRow, error) {
 	rows, err := q.db.Query(ctx, copyAuditLog,
 		arg.UserID,

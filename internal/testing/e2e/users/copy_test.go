@@ -9,10 +9,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/foundation/work"
 	"connect-svc/internal/testing/contracttest"
 	"connect-svc/internal/testing/pgtest"
@@ -129,6 +131,34 @@ func TestCopyOfAUser(t *testing.T) {
 	}
 	if n := pgtest.Value[int](t, w.db, `select count(*) from audit_log where subject = $1 and actor = 'grace' and action = 'user.exported' and detail = '{"by": "test"}'`, ada.ID); n != 1 {
 		t.Errorf("%d entries of the audit log, want 1", n)
+	}
+}
+
+// An end that an operator made, and that another one replayed after a restore, names neither: its detail has the first.
+func TestCopyOfAReplayedEnd(t *testing.T) {
+	t.Parallel()
+	w := newLife(t)
+	ada := w.know(t, "ada")
+	lost := oauth.Act{
+		UserID: ada.ID, ClientID: w.partner.ID, Version: ada.tokens.ConnectionVersion + 1, Action: "connection.disconnected", Actor: "grace",
+		At: w.db.Now().Add(time.Hour), Until: w.db.Now().Add(time.Hour),
+	}
+	changed, err := oauth.Replay(work.WithActor(t.Context(), "heidi"), w.service.Pool, []oauth.Act{lost})
+	if err != nil || changed[lost.Action] != 1 {
+		t.Fatalf("replayed %v, %v", changed, err)
+	}
+	user, err := w.service.Accounts.GetUser(t.Context(), ada.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := w.copyOf(t, user)
+	for _, name := range []string{"grace", "heidi"} {
+		if strings.Contains(text, name) {
+			t.Errorf("the copy names the operator %s", name)
+		}
+	}
+	if !strings.Contains(text, `"replayed"`) || !strings.Contains(text, `"by": "operator"`) {
+		t.Errorf("the copy does not have the end, by an operator:\n%s", text)
 	}
 }
 

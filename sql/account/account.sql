@@ -266,10 +266,14 @@ delete from known_browsers where user_id = @user_id and browser_id = @browser_id
 -- name: DeleteBrowsersOf :exec
 delete from known_browsers where user_id = any (@user_ids::uuid[]);
 
--- name: HasSessionsUntil :one
+-- name: HasHiddenSession :one
+-- One that ends by then, or that is of no known browser: none has signed in when it began, half an hour before its end.
 select exists (
-    select 1 from account_sessions
-    where user_id = @user_id and expires_at > connect_now() and expires_at <= @until::timestamptz
+    select 1 from account_sessions s
+    where s.user_id = @user_id and s.expires_at > connect_now() and (s.expires_at <= @until::timestamptz or not exists (
+        select 1 from known_browsers b
+        where b.user_id = @user_id and b.signed_in_at between s.expires_at - interval '31 minutes' and s.expires_at - interval '29 minutes'
+    ))
 );
 
 -- name: EndOtherSessions :exec

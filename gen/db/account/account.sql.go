@@ -715,20 +715,24 @@ func (q *Queries) GetUserOfAddress(ctx context.Context, address string) (uuid.UU
 	return user_id, err
 }
 
-const hasSessionsUntil = `-- name: HasSessionsUntil :one
+const hasHiddenSession = `-- name: HasHiddenSession :one
 select exists (
-    select 1 from account_sessions
-    where user_id = $1 and expires_at > connect_now() and expires_at <= $2::timestamptz
+    select 1 from account_sessions s
+    where s.user_id = $1 and s.expires_at > connect_now() and (s.expires_at <= $2::timestamptz or not exists (
+        select 1 from known_browsers b
+        where b.user_id = $1 and b.signed_in_at between s.expires_at - interval '31 minutes' and s.expires_at - interval '29 minutes'
+    ))
 )
 `
 
-type HasSessionsUntilParams struct {
+type HasHiddenSessionParams struct {
 	UserID uuid.UUID
 	Until  time.Time
 }
 
-func (q *Queries) HasSessionsUntil(ctx context.Context, arg HasSessionsUntilParams) (bool, error) {
-	row := q.db.QueryRow(ctx, hasSessionsUntil, arg.UserID, arg.Until)
+// One that ends by then, or that is of no known browser: none has signed in when it began, half an hour before its end.
+func (q *Queries) HasHiddenSession(ctx context.Context, arg HasHiddenSessionParams) (bool, error) {
+	row := q.db.QueryRow(ctx, hasHiddenSession, arg.UserID, arg.Until)
 	var exists bool
 	err := row.Scan(&exists)
 	return exists, err

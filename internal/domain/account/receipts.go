@@ -216,8 +216,8 @@ func (a *Accounts) OpenReceipt(ctx context.Context, sealed string) (receipt Rece
 	return receipt, user, err
 }
 
-// BrowserOfReceipt returns the browser of a receipt, and whether there is something to end: it is known, or has a session. Somebody who signs
-// in can make the browser unknown at once, which keeps its session.
+// BrowserOfReceipt returns the browser of a receipt, and whether there is something to end: it is known, or may have a session. Somebody who
+// signs in can make the browser unknown at once, which keeps its session, also that of a later sign-in.
 func (a *Accounts) BrowserOfReceipt(ctx context.Context, receipt Receipt) (browser Browser, signedIn bool, err error) {
 	list, err := a.Browsers(ctx, receipt.UserID)
 	if err != nil {
@@ -229,8 +229,7 @@ func (a *Accounts) BrowserOfReceipt(ctx context.Context, receipt Receipt) (brows
 	}); i >= 0 {
 		return list[i], true, nil
 	}
-	// The session began just before the receipt.
-	signedIn, err = a.queries.HasSessionsUntil(ctx, accountdb.HasSessionsUntilParams{
+	signedIn, err = a.queries.HasHiddenSession(ctx, accountdb.HasHiddenSessionParams{
 		UserID: receipt.UserID, Until: browser.SignedInAt.Add(SessionLifetime + time.Minute),
 	})
 	return browser, signedIn, postgres.Wrap("account: browser of a receipt", err)

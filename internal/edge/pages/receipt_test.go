@@ -180,30 +180,42 @@ func TestReceiptSignsABrowserOut(t *testing.T) {
 }
 
 // TestReceiptSignsOutABrowserThatSignedInAgain: nobody is told of a known browser, so the link of its first sign-in signs it out also when the
-// session of that is over.
+// session of that is over, and when the browser was removed from the list in the session of a later one.
 func TestReceiptSignsOutABrowserThatSignedInAgain(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, receipts)
-	owner, stranger, reader := f.visitor(t), f.visitor(t), f.visitor(t)
-	owner.enter(email)
-	stranger.enter(email)
-	link := f.receipt(t, "New sign-in to your account")
-	for range 2 {
-		f.DB.Clock.Advance(account.SessionLifetime + time.Minute)
-		stranger.enter(email)
-	}
-	if got := reader.Get(link).Find("h1").Text(); got != "Sign this browser out?" {
-		t.Errorf("heading %q", got)
-	}
-	reader.Location(reader.Post(link))
-	if got := stranger.Location(stranger.Get("/account")); got != "/account/sign-in" {
-		t.Errorf("the browser is still signed in: %q", got)
-	}
-	if n := pgtest.Value[int](t, f.DB, "select count(*)::int from known_browsers"); n != 1 {
-		t.Errorf("%d browsers are known, want the owner's", n)
-	}
-	if got := reader.Get(link).Find("h1").Text(); got != "That browser is signed out" {
-		t.Errorf("afterwards: %q", got)
+	for name, hide := range map[string]bool{"": false, "removed from the list": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, receipts)
+			owner, stranger, reader := f.visitor(t), f.visitor(t), f.visitor(t)
+			owner.enter(email)
+			f.DB.Clock.Advance(2 * time.Minute)
+			stranger.enter(email)
+			link := f.receipt(t, "New sign-in to your account")
+			for range 2 {
+				f.DB.Clock.Advance(account.SessionLifetime + time.Minute)
+				stranger.enter(email)
+			}
+			if hide {
+				field, _ := stranger.account().Find(".browsers li:has(.this) input").Attr("value")
+				stranger.Location(stranger.Post("/account/browsers", "browser", field))
+				stranger.account()
+			}
+			if got := reader.Get(link).Find("h1").Text(); got != "Sign this browser out?" {
+				t.Errorf("heading %q", got)
+			}
+			reader.Location(reader.Post(link))
+			if got := stranger.Location(stranger.Get("/account")); got != "/account/sign-in" {
+				t.Errorf("the browser is still signed in: %q", got)
+			}
+			if n := pgtest.Value[int](t, f.DB, "select count(*)::int from known_browsers"); n != 1 {
+				t.Errorf("%d browsers are known, want the owner's", n)
+			}
+			owner.enter(email) // in a browser that is still known
+			if got := reader.Get(link).Find("h1").Text(); got != "That browser is signed out" {
+				t.Errorf("afterwards: %q", got)
+			}
+		})
 	}
 }
 

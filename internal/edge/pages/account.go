@@ -72,10 +72,7 @@ func (p *pages) forgetBrowser(w http.ResponseWriter, r *http.Request, _ account.
 		return site.ErrBadForm
 	}
 	key, _ := p.sessionKey(r)
-	if err := p.Accounts.ForgetBrowser(r.Context(), key, id); err != nil {
-		return err
-	}
-	return site.Redirect(accountBase + "?forgotten")
+	return cmp.Or[error](p.Accounts.ForgetBrowser(r.Context(), key, id), site.Redirect(accountBase+"?forgotten"))
 }
 
 // showAccount lists the user's connections and known browsers.
@@ -96,12 +93,11 @@ func (p *pages) showAccount(w http.ResponseWriter, r *http.Request, user account
 	}
 	gone := ""                                                                               // the name of the partner that was just disconnected, unless it is connected again
 	if client, malformed := uuid.Parse(r.URL.Query().Get(goneParameter)); malformed == nil { // anyone can write a link
-		c, err := p.OAuth.Connection(r.Context(), user.ID, client)
-		if err != nil && !errors.Is(err, oauth.ErrNotConnected) {
-			return err
-		}
-		if err == nil && c.State == oauth.Disconnected {
+		switch c, err := p.OAuth.Connection(r.Context(), user.ID, client); {
+		case err == nil && c.State == oauth.Disconnected:
 			gone = c.Partner.Name
+		case err != nil && !errors.Is(err, oauth.ErrNotConnected):
+			return err
 		}
 	}
 	p.site.Write(w, r, http.StatusOK, "account", view{
@@ -128,12 +124,15 @@ func (p *pages) showDisconnect(w http.ResponseWriter, r *http.Request, shown con
 	if shown.State == "" {
 		return site.Redirect(accountBase)
 	}
-	p.site.Write(w, r, http.StatusOK, "disconnect", view{Base: accountBase, Partner: shown.Partner, Connections: []connection{shown}})
+	p.site.Write(w, r, http.StatusOK, "disconnect", view{Base: accountBase, Partner: shown.Partner, Connections: []connection{shown}, User: shown.UserID.String()})
 	return nil
 }
 
 // disconnect ends the connection (specification 3.2). A form that is submitted twice changes nothing the second time.
 func (p *pages) disconnect(_ http.ResponseWriter, r *http.Request, shown connection) error {
+	if isOfAnother(r, shown.UserID) {
+		return site.Redirect(accountBase)
+	}
 	err := p.OAuth.DisconnectUser(r.Context(), shown.UserID, shown.Partner.ClientID)
 	if errors.Is(err, oauth.ErrNotConnected) {
 		return site.ErrNotFound
@@ -142,6 +141,11 @@ func (p *pages) disconnect(_ http.ResponseWriter, r *http.Request, shown connect
 		return err
 	}
 	return site.Redirect(accountBase + "?" + goneParameter + "=" + shown.Partner.ClientID.String())
+}
+
+// isOfAnother reports whether a form is of a page that was shown to another user. It is in the query: an unknown field is refused.
+func isOfAnother(r *http.Request, user uuid.UUID) bool {
+	return cmp.Or(r.URL.Query().Get("user"), user.String()) != user.String()
 }
 
 // connectionOf returns the connection between the signed-in user and the client that the path names. Without one it has no state.

@@ -182,7 +182,7 @@ func TestDisconnect_4(t *testing.T) {
 		}
 	}
 	action, _ := page.Find("form[method=post]:has(button.act)").Attr("action")
-	if action != f.disconnectPage() {
+	if action != f.disconnectPage()+"?user="+f.User.ID.String() {
 		t.Errorf("the form goes to %q", action)
 	}
 	if !works(tokens.AccessToken) {

@@ -67,7 +67,8 @@ func (p *pages) pending(r *http.Request) (pending, error) {
 	if err != nil {
 		return request, err
 	}
-	if session, ok := p.requestSession(r); ok && session.RequestID == request.asked.ID && session.Browser == request.browser {
+	session, invalid := p.OAuth.OpenSession(cookieText(r, requestSessionCookie))
+	if invalid == nil && session.RequestID == request.asked.ID && session.Browser == request.browser {
 		request.session, request.sealed = session, cookieText(r, requestSessionCookie)
 		if request.Request, err = p.OAuth.Request(r.Context(), request.asked.ID, session.Hash()); !errors.Is(err, oauth.ErrRequestEnded) {
 			return request, err
@@ -87,10 +88,4 @@ func (p *pages) pending(r *http.Request) (pending, error) {
 	}
 	request.Request, err = p.OAuth.OpenRequest(r.Context(), request.asked, request.browser)
 	return request, err
-}
-
-// requestSession opens the sign-in to a request that the browser kept.
-func (p *pages) requestSession(r *http.Request) (session oauth.Session, ok bool) {
-	session, err := p.OAuth.OpenSession(cookieText(r, requestSessionCookie))
-	return session, err == nil
 }

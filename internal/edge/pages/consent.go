@@ -32,7 +32,7 @@ func (p *pages) askConsent(w http.ResponseWriter, r *http.Request, request pendi
 		return err
 	}
 	v := p.view(request)
-	v.Consent = consent
+	v.Consent, v.User = consent, request.session.UserID.String()
 	if p.Activity != nil && !consent.ScopeMismatch {
 		ctx, cancel := context.WithTimeout(r.Context(), p.Limits.Read)
 		defer cancel()
@@ -70,6 +70,8 @@ func (p *pages) decide(w http.ResponseWriter, r *http.Request) error {
 		return err
 	case decision != "deny" && !request.hasSession():
 		return site.Redirect(request.base + "/sign-in")
+	case decision != "deny" && isOfAnother(r, request.session.UserID):
+		return site.Redirect(request.base + "/consent")
 	case decision == "allow":
 		callback, err = p.OAuth.Allow(r.Context(), id, session, account.BrowserName(r.UserAgent()))
 		outcome = decided
@@ -109,7 +111,7 @@ func (p *pages) showEnd(w http.ResponseWriter, r *http.Request, request pending)
 		return site.Redirect(request.base + "/consent")
 	}
 	v := p.view(request)
-	v.Connections = []connection{{Connection: oauth.Connection{State: consent.State}, Partner: v.Partner}}
+	v.Connections, v.User = []connection{{Connection: oauth.Connection{State: consent.State}, Partner: v.Partner}}, request.session.UserID.String()
 	p.writeDecision(w, r, http.StatusOK, "disconnect", v)
 	return nil
 }

@@ -202,6 +202,60 @@ func TestNotYou(t *testing.T) {
 	v.isError(v.Post(base+"/restart"), http.StatusBadRequest, headingDecided)
 }
 
+// TestPageOfAnotherUser: in another tab somebody else has signed in since the page was shown. Its button does nothing for them, and the browser shows
+// who is asked now.
+func TestPageOfAnotherUser(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	other := *f
+	other.User = f.newUser(t, "bea@example.com")
+	bea := other.User
+	v := f.visitor(t)
+	form := func(page edgetest.Page) string { return page.Find("form:has(button.act)").AttrOr("action", "none") }
+	change := func(base string) {
+		v.Location(v.Post(base + "/restart"))
+		v.Location(v.Post(base+"/code", "code", v.ask(base, bea.Email)))
+	}
+
+	base, page := v.consent(scope.All)
+	allow := form(page)
+	change(base)
+	if got := v.Location(v.Post(allow, "decision", "allow")); got != base+"/consent" {
+		t.Errorf("Ada's consent leads to %q", got)
+	}
+	page = v.Get(base + "/consent")
+	if got := said(page.Find(".you .address")); got != bea.Email {
+		t.Errorf("the page is for %q", got)
+	}
+	if got := v.Location(v.Post(form(page), "decision", "allow")); !strings.HasPrefix(got, callback) {
+		t.Errorf("Bea's consent leads to %q", got)
+	}
+
+	f.connect(t, scope.All)
+	tokens := other.connect(t, scope.All)
+	base, _ = v.consent(scope.All)
+	end := form(v.Get(base + "/disconnect"))
+	change(base)
+	if got := v.Location(v.Post(end, "decision", "disconnect")); got != base+"/consent" {
+		t.Errorf("Ada's end at a consent leads to %q", got)
+	}
+
+	v.enter(email)
+	end = form(v.Get(f.disconnectPage()))
+	v.Location(v.Post("/account/sign-out"))
+	v.enter(bea.Email)
+	if got := v.Location(v.Post(end)); got != "/account" {
+		t.Errorf("Ada's end leads to %q", got)
+	}
+	if _, err := f.OAuth.Authenticate(t.Context(), tokens.AccessToken); err != nil {
+		t.Errorf("Bea's connection has ended: %v", err)
+	}
+	v.Location(v.Post(form(v.Get(f.disconnectPage()))))
+	if _, err := f.OAuth.Authenticate(t.Context(), tokens.AccessToken); err == nil {
+		t.Error("Bea's own page does not end it")
+	}
+}
+
 // TestNotYouEndsTheSignIn: whoever is at the browser then cannot go on as the first user with the link or the code of that sign-in. The link is
 // in the browser's history.
 func TestNotYouEndsTheSignIn(t *testing.T) {

@@ -23,6 +23,7 @@ type view struct {
 	Partner partner
 	Minutes int // that are left for an authorization, or that a session of the account pages lasts
 
+	User         string        // who is shown a page with a decision
 	Email        string        // as it was typed
 	Problem      string        // what was wrong with the form, or why a request ended, by a name that the template knows
 	Invalid      bool          // the form has a problem
@@ -180,7 +181,7 @@ func (p *pages) caller(r *http.Request) work.Caller {
 	if key, ok := p.sessionKey(r); ok {
 		return work.Caller{Kind: work.Users, Name: key.UserID.String()}
 	}
-	if session, ok := p.requestSession(r); ok {
+	if session, err := p.OAuth.OpenSession(cookieText(r, requestSessionCookie)); err == nil {
 		return work.Caller{Kind: work.Users, Name: session.UserID.String()}
 	}
 	if sealed, ok := strings.CutPrefix(r.URL.Path, account.ReceiptPath); ok {

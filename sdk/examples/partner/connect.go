@@ -46,24 +46,24 @@ func (c *Connector) Begin(session, user string) connect.Authorization {
 }
 
 // Callback handles your registered callback address, to which the browser returns. Redirect the browser afterwards, so that the code
-// does not stay in the address bar. The error is connect.ErrDenied if the user refused, and connect.ErrState, without a
-// user, if this browser did not begin the authorization.
-func (c *Connector) Callback(ctx context.Context, session string, query url.Values) (user string, err error) {
+// does not stay in the address bar. The error is connect.ErrDenied if the user refused, and connect.ErrState if this browser did not begin
+// the authorization, or another user is signed in there by now.
+func (c *Connector) Callback(ctx context.Context, session, user string, query url.Values) error {
 	state := query.Get("state")
 	c.mu.Lock()
 	a, found := c.begun[state]
-	if found = found && a.session == session; found {
+	if found = found && a.session == session && a.user == user; found {
 		delete(c.begun, state) // it works once, whether it succeeds or not
 	}
 	c.mu.Unlock()
 	if !found {
-		return "", connect.ErrState
+		return connect.ErrState
 	}
-	connection, err := c.Client.Finish(ctx, a.user, a.Authorization, query)
+	connection, err := c.Client.Finish(ctx, user, a.Authorization, query)
 	if err == nil && len(connection.FormerGrants) > 0 {
-		_ = c.Client.DisconnectFormer(ctx, a.user) // of another account; what could not be ended ends with the next one, or Disconnect
+		_ = c.Client.DisconnectFormer(ctx, user) // of another account; what could not be ended ends with the next one, or Disconnect
 	}
-	return a.user, err
+	return err
 }
 
 // Disconnect handles the button "Disconnect". If another of your users has connected the same account since, theirs stays.

@@ -188,25 +188,24 @@ func (p *Partner) connect(w http.ResponseWriter, r *http.Request) {
 func (p *Partner) callback(w http.ResponseWriter, r *http.Request) {
 	id, member := p.session(w, r)
 	ctx, trace := traced(r.Context())
-	user, err := p.connector.Callback(ctx, id, r.URL.Query())
+	err := p.connector.Callback(ctx, id, member.Key, r.URL.Query())
 	if errors.Is(err, connect.ErrState) {
 		wrong := failure(err, "connect you", nil)
 		p.write(w, r, http.StatusBadRequest, member, view{Notice: &wrong})
 		return
 	}
-	setMember(w, id, user)
 	sent := trace.take()
 	back := navigation(r.URL.String(), "303 See Other\n\nWe sent your browser on to our page, so that nothing of this stays in its address bar.")
 	if len(sent) == 0 { // there was no code
 		sent = []exchange{back}
 	} else {
-		p.add(user, newStep("code came", nil, back))
+		p.add(member.Key, newStep("code came", nil, back))
 	}
 	if err != nil {
-		p.add(user, failure(err, "connect you", sent))
+		p.add(member.Key, failure(err, "connect you", sent))
 	} else {
-		p.add(user, newStep("exchanged", nil, sent...))
-		_, _, _ = p.held(ctx, user) // sets the owner of its webhooks
+		p.add(member.Key, newStep("exchanged", nil, sent...))
+		_, _, _ = p.held(ctx, member.Key) // sets the owner of its webhooks
 	}
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }

@@ -195,7 +195,7 @@ func (b *browserOf) begin() url.Values {
 	return location.Query()
 }
 
-// Specification 5.3: state is accepted once, and only from the browser that began.
+// Specification 5.3: state is accepted once, and only from the browser that began, for the user who began there.
 func TestStateBelongsToTheBrowser(t *testing.T) {
 	t.Parallel()
 	s := newService()
@@ -224,6 +224,13 @@ func TestStateBelongsToTheBrowser(t *testing.T) {
 		if answer.StatusCode != step.status || s.count("token") != step.calls {
 			t.Errorf("%s: status %d after %d exchanges, want %d after %d", step.name, answer.StatusCode, s.count("token"), step.status, step.calls)
 		}
+	}
+	// Another member has signed in in this browser meanwhile (specification 5.3).
+	state = mine.begin().Get("state")
+	session, _, _ := strings.Cut(mine.cookies[0].Value, ".")
+	mine.cookies = []*http.Cookie{{Name: cookieName, Value: session + ".robin"}}
+	if answer := mine.do("GET", CallbackPath+"?code=c&state="+state); answer.StatusCode != 400 || s.count("token") != 1 {
+		t.Errorf("another member: status %d after %d exchanges", answer.StatusCode, s.count("token"))
 	}
 }
 

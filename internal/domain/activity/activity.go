@@ -138,9 +138,9 @@ func ParseRange(reader Reader, from, to string, dataset Dataset) (Range, error) 
 	refuse := func(reason string) (Range, error) { return Range{}, refusal.Because(ErrDateRange, reason) }
 	earliest := reader.FirstDate(dataset)
 	switch tomorrow := reader.Now.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1); {
-	case errFrom != nil:
+	case errFrom != nil || first.IsZero(): // the binding of a request makes the year 1 of an empty date
 		return refuse("from is missing or not a date")
-	case errTo != nil:
+	case errTo != nil || last.IsZero():
 		return refuse("to is missing or not a date")
 	case last.Before(first):
 		return refuse("to is before from")

@@ -111,6 +111,8 @@ func readMistakes(tokens oauth.Tokens) (all []Mistake) {
 		{base + "/daily-activity?" + day + "&secret-value=%zz", "a parameter " + refusal.NotEncoded, Proven},
 		{base + "/daily-activity?to=" + today, "from is missing, a date YYYY-MM-DD", Proven},
 		{base + "/daily-activity?from=secret-value&to=" + today, "from is no date YYYY-MM-DD", Proven},
+		{base + "/daily-activity?from=&to=" + today, "from is missing or not a date", Proven},
+		{base + "/cycling-activities?from=" + today + "&to", "to is missing or not a date", Proven},
 		{base + "/daily-activity?from=" + today + "&to=" + on(-1), "to is before from", Proven},
 		{base + "/daily-activity?from=" + today + "&to=" + on(5), "to is later than tomorrow in UTC", Proven},
 		{base + "/daily-activity?from=" + on(-1) + "&to=" + today, "from is before history_from of the connection", Proven},

@@ -1,8 +1,12 @@
 package pages
 
 import (
+	"bytes"
 	"net/http"
 	"net/url"
+	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -149,6 +153,38 @@ func TestWholeWay_3_1(t *testing.T) {
 		v.Client.Jar = nil
 		v.isError(v.Get(base+"/consent"), http.StatusBadRequest, headingElsewhere)
 	})
+}
+
+// TestLongestResponse: a proxy that passes on as much as it is told to passes on the longest response, that to a decision whose state and
+// callback are as long as they may be.
+func TestLongestResponse(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile("../../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := regexp.MustCompile(`pass on request lines of \d+ KB .* and response headers of (\d+) KB`).FindSubmatch(document)
+	if told == nil {
+		t.Fatal("operations.md does not say how long headers may be")
+	}
+	most, _ := strconv.Atoi(string(told[1]))
+	f := newFixture(t, limits)
+	f.client = f.DB.Client(t, func(c *pgtest.Client) {
+		c.CallbackURL = "https://" + partnerHost + "/" + strings.Repeat("c", 2048-len("https://"+partnerHost+"/"))
+	})
+	query := f.query(scope.All)
+	query.Set("state", strings.Repeat("/", 2048)) // each is escaped
+	v := f.visitor(t)
+	base := strings.TrimSuffix(v.Location(v.Get("/oauth/authorize?"+query.Encode())), "/sign-in")
+	v.signedIn(base)
+	answer := v.Post(base+"/consent", "decision", "allow")
+	var header bytes.Buffer
+	if err := answer.Header.Write(&header); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(v.Location(answer), f.client.CallbackURL+"?state=%2F%2F") || header.Len() > most*1000 {
+		t.Errorf("status %d with %d bytes of headers, of which a proxy passes on %d KB", answer.StatusCode, header.Len(), most)
+	}
 }
 
 // TestRequestEnds31: 10 minutes, the user's midnight, and a client that is disabled meanwhile.

@@ -43,6 +43,9 @@ func main() {
 	read(second, http.StatusOK)
 	check(revoke(ctx, second))
 	read(second, http.StatusUnauthorized)
+	if revoke(ctx, &oauth2.Token{RefreshToken: strings.Repeat("x", 2049)}) == nil { // longer than any
+		log.Fatal("a revocation that is refused is taken for done")
+	}
 }
 
 func check(err error) {

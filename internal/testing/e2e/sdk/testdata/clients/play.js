@@ -22,3 +22,4 @@ assert.notEqual(second.refresh_token, first.refresh_token);
 assert.equal(await read(second), 200);
 await revoke(second);
 assert.equal(await read(second), 401);
+await assert.rejects(async () => revoke({ ...second, refresh_token: "x".repeat(2049) })); // refused, as it is longer than any

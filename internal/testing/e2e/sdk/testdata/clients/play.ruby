@@ -22,3 +22,9 @@ raise "the refresh token is the same" if second.refresh_token == first.refresh_t
 expect(read(second, first), 200)
 revoke(second)
 expect(read(second, first), 401)
+begin
+  revoke(OAuth2::AccessToken.new(CLIENT, "", refresh_token: "x" * 2049)) # refused, as it is longer than any
+rescue OAuth2::Error
+  exit
+end
+raise "a revocation that is refused is taken for done"

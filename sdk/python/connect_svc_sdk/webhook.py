@@ -47,7 +47,7 @@ def verify_webhook(secret: str, headers: Mapping[str, str], body: bytes | str, n
     Raises `BodyParsedError` if the body is what a framework made of the bytes, and `WebhookError` if the call is not to be believed.
     """
     if isinstance(body, str):
-        body = body.encode()
+        body = body.encode(errors="replace")
     if not isinstance(body, (bytes, bytearray, memoryview)):
         raise BodyParsedError()
     body = bytes(body)
@@ -69,7 +69,7 @@ def verify_webhook(secret: str, headers: Mapping[str, str], body: bytes | str, n
         raise WebhookError("webhook-timestamp is not a number of seconds")
     if abs((time.time() if now is None else now) - int(timestamp)) > TOLERANCE:
         raise WebhookError("the call was not signed within 5 minutes of now")
-    want = hmac.new(key, f"{call_id}.{timestamp}.".encode() + body, hashlib.sha256).digest()
+    want = hmac.new(key, f"{call_id}.{timestamp}.".encode(errors="replace") + body, hashlib.sha256).digest()
     signatures = [_base64(part[len("v1,"):]) for part in header("webhook-signature").split(" ") if part.startswith("v1,")]
     if not any([hmac.compare_digest(want, signature) for signature in signatures if signature is not None]):
         raise WebhookError("no signature of the call matches")

@@ -49,6 +49,8 @@ class Webhook(unittest.TestCase):
             "of the future": (SECRET, headers(), BODY, NOW - 301, "within 5 minutes"),
             "no number": (SECRET, headers(**{"webhook-timestamp": "+1"}), BODY, NOW, "not a number"),
             "no id": (SECRET, headers(**{"Webhook-Id": ""}), BODY, NOW, "no usable header webhook-id"),
+            "an id that is not UTF-8, as aiohttp says it": (SECRET, headers(**{"Webhook-Id": "\udcff"}), BODY, NOW, "no signature"),
+            "a body that is not": (SECRET, headers(), "\udcff", NOW, "no signature"),
             "two ids": (SECRET, headers(**{"webhook-id": "msg_2"}), BODY, NOW, "no usable header webhook-id"),
             "short secret": ("whsec_c2hvcnQ=", headers(), BODY, NOW, "signing secret"),
             "no secret": ("", headers(), BODY, NOW, "signing secret"),

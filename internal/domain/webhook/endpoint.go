@@ -1,12 +1,14 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	webhookdb "connect-svc/gen/db/webhook"
 	"connect-svc/internal/foundation/postgres"
@@ -100,24 +102,19 @@ func (w *Webhooks) SetEndpoint(ctx context.Context, clientID uuid.UUID, url stri
 	if err != nil {
 		return "", ofClient(clientID, err)
 	}
+	host, actor := parsed.Hostname(), work.Actor(ctx)
 	for range 2 { // again if another call created the endpoint in between
 		err := w.act(ctx, clientID, "webhook.url_set", func(queries *webhookdb.Queries) (int64, error) {
-			return queries.MoveWebhookEndpoint(ctx, webhookdb.MoveWebhookEndpointParams{
-				ClientID: clientID, Url: url, Host: parsed.Hostname(), Actor: work.Actor(ctx),
-			})
+			return queries.MoveWebhookEndpoint(ctx, webhookdb.MoveWebhookEndpointParams{ClientID: clientID, Url: url, Host: host, Actor: actor})
 		})
 		if !errors.Is(err, errUnchanged) {
 			return "", ofClient(clientID, err)
 		}
 		err = w.act(ctx, clientID, "webhook.created", func(queries *webhookdb.Queries) (int64, error) {
 			if clientID == Operator {
-				return queries.CreateOperatorWebhook(ctx, webhookdb.CreateOperatorWebhookParams{
-					Url: url, Host: parsed.Hostname(), Secret: sealed, Actor: work.Actor(ctx),
-				})
+				return queries.CreateOperatorWebhook(ctx, webhookdb.CreateOperatorWebhookParams{Url: url, Host: host, Secret: sealed, Actor: actor})
 			}
-			return queries.CreateWebhookEndpoint(ctx, webhookdb.CreateWebhookEndpointParams{
-				ClientID: clientID, Url: url, Host: parsed.Hostname(), Secret: sealed, Actor: work.Actor(ctx),
-			})
+			return queries.CreateWebhookEndpoint(ctx, webhookdb.CreateWebhookEndpointParams{ClientID: clientID, Url: url, Host: host, Secret: sealed, Actor: actor})
 		})
 		if err == nil {
 			return secret, nil
@@ -169,17 +166,15 @@ func parseURL(text string) (*url.URL, error) {
 	if len(text) > MaxURL || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, wrongURL("must be up to " + strconv.Itoa(MaxURL) + " visible ASCII characters")
 	}
-	parsed, err := url.Parse(text)
-	if err != nil || !strings.HasPrefix(text, "https://") || parsed.Hostname() == "" {
+	parsed, err := url.Parse(text) // decodes the host, which the audit log has: %ff is not UTF-8
+	if err != nil || !strings.HasPrefix(text, "https://") || parsed.Hostname() == "" || !utf8.ValidString(parsed.Host) {
 		return nil, wrongURL("must be an https URL such as https://partner.example/webhooks")
 	}
 	if parsed.User != nil || strings.Contains(text, "#") {
 		return nil, wrongURL("must have no user, password or fragment")
 	}
-	if port := parsed.Port(); port != "" || strings.HasSuffix(parsed.Host, ":") {
-		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-			return nil, wrongURL("must have a port from 1 to 65535, or none")
-		}
+	if port, err := strconv.ParseUint(cmp.Or(parsed.Port(), "443"), 10, 16); err != nil || port == 0 || strings.HasSuffix(parsed.Host, ":") {
+		return nil, wrongURL("must have a port from 1 to 65535, or none")
 	}
 	return parsed, nil
 }

@@ -32,6 +32,7 @@ func TestValidateURL(t *testing.T) {
 		"https://partner.example:65536/", "https://partner.example:/", "https://partner.example/a b", "https://pärtner.example/",
 		"https://partner.example/\x00", "https://partner.example/%zz", "ftp://partner.example/", " https://partner.example",
 		"https://partner.example/" + strings.Repeat("x", MaxURL),
+		"https://%ff.example/", "https://partner%c3.example/", // no text, once it is decoded: the audit log could not hold its host
 	} {
 		err := ValidateURL(text)
 		if wrong := (refusal.Field{}); !errors.As(err, &wrong) || strings.Contains(err.Error(), "hush") {
@@ -78,6 +79,9 @@ func TestSetEndpoint(t *testing.T) {
 		if !errors.Is(err, ErrNoEndpoint) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	if _, err := w.SetEndpoint(t.Context(), client.ID, "https://%ff.example/"); !errors.Is(err, refusal.ErrFields) {
+		t.Errorf("a host that is no text: %v", err)
 	}
 	offboarded := w.db.Client(t, func(c *pgtest.Client) { c.Status = "offboarded" })
 	if _, err := w.SetEndpoint(t.Context(), offboarded.ID, "https://partner.example"); !errors.Is(err, refusal.ErrClientOffboarded) {

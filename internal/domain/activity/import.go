@@ -297,10 +297,10 @@ func (e *rowErrors) observed(text string, now time.Time) time.Time {
 	return earlier(at, now)
 }
 
-// parseInstant reads an instant of RFC 3339.
+// parseInstant reads an instant of RFC 3339 in the years of records. Many programs write the year 1 for an instant that they lack.
 func parseInstant(text string) (time.Time, bool) {
 	at, err := time.Parse(time.RFC3339, text)
-	return at, err == nil && instantShape.MatchString(text)
+	return at, err == nil && yearInBounds(at) && instantShape.MatchString(text)
 }
 
 // instantShape excludes texts that [time.Parse] accepts beyond the format.

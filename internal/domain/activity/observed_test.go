@@ -279,7 +279,10 @@ func TestObservationsThatAreNone(t *testing.T) {
 	if diff := cmp.Diff(want, refusal.FieldsOf(err)); diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	for _, text := range []string{none, "2026-04-02", "2026-04-02T12:00:00", "2026-04-02T12:00:00,5Z", "2026-04-02 12:00:00Z", " "} {
+	for _, text := range []string{
+		none, "2026-04-02", "2026-04-02T12:00:00", "2026-04-02T12:00:00,5Z", "2026-04-02 12:00:00Z", " ",
+		"0001-01-01T00:00:00Z", "0000-12-31T12:00:00Z", "1899-12-31T23:59:59Z", // which programs write for an instant that they lack
+	} {
 		file := "user_id,date,steps,observed_at\n" + userU + ",2026-04-02,1," + text + "\n"
 		if strings.Contains(text, ",") {
 			file = strings.Replace(file, text, `"`+text+`"`, 1)

@@ -130,6 +130,8 @@ func TestFind(t *testing.T) {
 		t.Errorf("%d partners are called Ride Club", links)
 	}
 	v.goes(find(request.String()), pathOf(partner.ID)+"/refused?request="+request.String())
+	long, _ := f.ConnectNew(t, strings.Repeat("จักรยาน", 14)) // 98 characters of three bytes
+	v.goes(find(long.Name), pathOf(long.ID))
 	for _, text := range []string{uuid.NewString(), "%25", "a'--", strings.Repeat("x", 300)} {
 		v.shows(find(text), "Search", "Nothing has this address, name or ID.")
 	}

@@ -143,10 +143,8 @@ func (c *console) find(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	x := findView{Query: query["q"]}
-	if len(x.Query) <= text.MaxAddress {
-		if x.Rows, err = c.Finder.Find(r.Context(), x.Query); err != nil {
-			return err
-		}
+	if x.Rows, err = c.Finder.Find(r.Context(), x.Query); err != nil {
+		return err
 	}
 	if len(x.Rows) == 1 {
 		return site.Redirect(x.PathOf(x.Rows[0]))

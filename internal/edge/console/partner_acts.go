@@ -8,10 +8,12 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
+	"golang.org/x/text/unicode/norm"
 
 	"connect-svc/internal/admin/usage"
 	"connect-svc/internal/domain/client"
@@ -90,11 +92,8 @@ func (c *console) replaceSecret(w http.ResponseWriter, r *http.Request, partner 
 		return err
 	}
 	older, err := readUntil(form["older"])
-	if err != nil {
-		return err
-	}
 	chosen := slices.IndexFunc(overlaps, func(o overlap) bool { return o.seconds() == form["overlap"] })
-	if chosen < 0 {
+	if err != nil || chosen < 0 {
 		return site.ErrBadForm
 	}
 	rotated, err := c.Clients.RotateSeenSecret(r.Context(), partner.ID, overlaps[chosen].time, older)
@@ -208,7 +207,8 @@ func (c *console) offboardPartner(w http.ResponseWriter, r *http.Request, partne
 	if err != nil {
 		return err
 	}
-	if form["name"] != partner.Name {
+	seen := func(name string) string { return norm.NFC.String(strings.Join(strings.Fields(name), " ")) } // as a browser shows it
+	if seen(form["name"]) != seen(partner.Name) {
 		return refused{form, errors.New("another name")}
 	}
 	if _, err := c.Clients.Offboard(r.Context(), partner.ID); err != nil {

@@ -411,6 +411,19 @@ func TestOffboard(t *testing.T) {
 	}
 }
 
+// A name is what a person sees of it: a browser shows several spaces as one, and a keyboard composes letters otherwise than a file may.
+func TestOffboardByTheNameThatIsSeen(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	v := f.signedIn(t, edgetest.AdaToken)
+	for registered, typed := range map[string]string{"Ride  Club": "Ride Club", "Zoe\u0308 Rides": "Zoë Rides", "Ride\u00a0Hub": "Ride Hub"} {
+		partner, _ := f.ConnectNew(t, registered)
+		path := pathOf(partner.ID)
+		v.fails(v.Post(path+"/offboard", "name", typed+"s"), http.StatusUnprocessableEntity, "Offboard "+registered+" for good?")
+		v.goes(v.Post(path+"/offboard", "name", typed), path+"?done=partner_offboarded")
+	}
+}
+
 // waiting has events wait that are to be sent to a partner.
 func (f *fixture) waiting(t *testing.T, partner uuid.UUID, n int) {
 	t.Helper()

@@ -84,7 +84,7 @@ func (c *console) addGrant(r *http.Request, x *connectionsView) error {
 		life.Partner.ClientID, life.Partner.Name = x.Partner.ID, x.Partner.Name
 	case err != nil:
 		return err
-	case life.GrantID.String() != strings.ToLower(x.Query["grant"]): // it is the grant of before
+	case life.GrantID != uuid.MustParse(x.Query["grant"]): // it is the grant of before
 		return nil
 	}
 	x.Found = &life

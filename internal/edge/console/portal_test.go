@@ -269,6 +269,7 @@ func TestPortal(t *testing.T) {
 	}
 	grant := pgtest.Value[uuid.UUID](t, f.DB, "select grant_id from connections where client_id = $1", partner.ID)
 	v.shows(v.Get(home+"/connections?grant="+grant.String()), "Ride Club", grant.String(), "authorized")
+	v.shows(v.Get(home+"/connections?grant="+strings.ReplaceAll(grant.String(), "-", "")), "Ride Club", "authorized") // as some programs write it
 	v.shows(v.Get(home+"/connections?grant="+uuid.NewString()), "Ride Club", "no connection")
 
 	v.shows(v.Post(home+"/secret", "overlap", "86400", "older", ""), "The secret is replaced")

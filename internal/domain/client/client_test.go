@@ -127,6 +127,9 @@ func TestCreateRefusesBadFields(t *testing.T) {
 		{"contact-email", func(r *client.Registration) { r.ContactEmail = "it\u202e@ride.example" }},
 		{"name", func(r *client.Registration) { r.Name = "Ride\u2028Club" }},
 		{"name", func(r *client.Registration) { r.Name = "\u200d" }}, // shows as nothing
+		{"name", func(r *client.Registration) { r.Name = "\u3164" }}, // so does a letter that fills a syllable
+		{"name", func(r *client.Registration) { r.Name = "Ride\uffa0Club" }},
+		{"name", func(r *client.Registration) { r.Name = "\u2800\u2800" }}, // Braille without a dot
 		{"callback", func(r *client.Registration) { r.CallbackURL = "http://localhost/callback" }},
 		{"scope", func(r *client.Registration) { r.Scopes = 0 }},
 		{"scope", func(r *client.Registration) { r.Scopes = 8 }},

@@ -96,11 +96,12 @@ func (r *Registration) validate() error {
 	return nil
 }
 
-// unseen reports characters that are invisible, break the line, or change the direction of the text. A name with them could look like
+// unseen reports characters that are invisible, also those that fill a place, break the line, or change the direction of the text. A name with them could look like
 // another one. The joiners that some scripts and emoji need are allowed.
 func unseen(c rune) bool {
 	const nonJoiner, joiner = '\u200c', '\u200d'
-	return unicode.In(c, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) && c != nonJoiner && c != joiner
+	invisible := unicode.In(c, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point) || c == '\u2800'
+	return invisible && c != nonJoiner && c != joiner
 }
 
 // ValidateCallback checks the rules of a callback (specification sections 1 and 4.2): at most 2048 bytes, `https://`, a path other than

@@ -140,6 +140,7 @@ func TestCreateRefusesBadFields(t *testing.T) {
 		{"contact-email", func(r *client.Registration) { r.ContactEmail = "Ride <it@ride.example>" }},
 		{"homepage", func(r *client.Registration) { r.HomepageURL = "javascript:alert(1)" }},
 		{"homepage", func(r *client.Registration) { r.HomepageURL = "http://ride.example" }},
+		{"homepage", func(r *client.Registration) { r.HomepageURL = "https://:443/" }},
 	} {
 		registration := rideClub
 		test.change(&registration)
@@ -205,7 +206,10 @@ func TestValidateCallback(t *testing.T) {
 		"escaped code":           "https://partner.example/cb?%63ode=1",
 		"longer than 2048":       "https://partner.example/" + strings.Repeat("x", 2025),
 		"port that is no port":   "https://partner.example:x/cb",
+		"port 0":                 "https://partner.example:0/cb",
+		"port of 17 bits":        "https://partner.example:65536/cb",
 		"host with a bad escape": "https://partner%zz.example/cb",
+		"host that is no text":   "https://partner%ff.example/cb",
 	} {
 		if err := client.ValidateCallback(bad); err == nil {
 			t.Errorf("%s: accepted %.60q", name, bad)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -77,10 +78,8 @@ func (r *Registration) validate() error {
 		field string
 		value int
 	}{
-		{"requests-per-minute", r.Policy.RequestsPerMinute},
-		{"burst", r.Policy.Burst},
-		{"concurrent-reads", r.Policy.ConcurrentReads},
-		{"webhook-parallel", r.WebhookParallel},
+		{"requests-per-minute", r.Policy.RequestsPerMinute}, {"burst", r.Policy.Burst},
+		{"concurrent-reads", r.Policy.ConcurrentReads}, {"webhook-parallel", r.WebhookParallel},
 	} {
 		if most := Limits[number.field]; number.value < 1 || number.value > most {
 			return refusal.Field{Path: number.field, Problem: fmt.Sprintf("must be 1 to %d", most)}
@@ -113,11 +112,14 @@ func ValidateCallback(callback string) error {
 		return errors.New("must be a URL of visible ASCII characters")
 	}
 	query, err := url.ParseQuery(parsed.RawQuery)
+	port, notPort := strconv.ParseUint(cmp.Or(parsed.Port(), "443"), 10, 16)
 	switch {
 	case len(callback) > Limits["callback"]:
 		return errors.New("must be at most 2048 bytes")
-	case !strings.HasPrefix(callback, "https://") || parsed.Hostname() == "":
+	case !strings.HasPrefix(callback, "https://") || parsed.Hostname() == "" || !utf8.ValidString(parsed.Host):
 		return errors.New("must begin with https:// and a host")
+	case notPort != nil || port == 0:
+		return errors.New("must have a port from 1 to 65535, or none")
 	case parsed.User != nil:
 		return errors.New("must not contain credentials")
 	case strings.ContainsAny(callback, `#*\`):

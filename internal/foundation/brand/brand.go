@@ -76,7 +76,7 @@ const MaxPage = 2048
 func IsPage(address string) bool {
 	parsed, err := url.Parse(address)
 	unseen := strings.ContainsFunc(address, func(c rune) bool { return c <= ' ' || c > '~' })
-	return err == nil && parsed.Scheme == "https" && parsed.Host != "" && parsed.User == nil && len(address) <= MaxPage && !unseen
+	return err == nil && parsed.Scheme == "https" && parsed.Hostname() != "" && parsed.User == nil && len(address) <= MaxPage && !unseen
 }
 
 // IsSupport reports whether users may be sent to an address for help: a page, or mailto: with one address.

@@ -41,6 +41,7 @@ type Adjustment struct {
 
 // CheckAdjustment validates an adjustment before [Store.Adjust], without the database. The error is a [refusal.Field].
 func CheckAdjustment(record AdjustmentRecord) error {
+	record.ID = cmp.Or(record.ID, uuid.Max) // one that it makes
 	if bad := record.checkSteps(); len(bad) > 0 {
 		return bad[0]
 	}
@@ -52,9 +53,7 @@ func CheckAdjustment(record AdjustmentRecord) error {
 // of this dataset and id, it is replaced; uuid.Nil stands for a new id. The audit log names the actor of ctx. Errors:
 // refusal.Field, refusal.ErrUserNotFound.
 func (s *Store) Adjust(ctx context.Context, dataset Adjusted, record AdjustmentRecord) (stored Adjustment, err error) {
-	if record.ID == uuid.Nil {
-		record.ID = uuid.New()
-	}
+	record.ID = cmp.Or(record.ID, uuid.New())
 	batch := Batch{StepCorrections: []AdjustmentRecord{record}}
 	if dataset == AdjustedCycling {
 		batch = Batch{CyclingAdjustments: []AdjustmentRecord{record}}

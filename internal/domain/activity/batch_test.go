@@ -147,6 +147,8 @@ func TestPutBatchBadRows(t *testing.T) {
 		{"ride below 0", func(b *activity.Batch) { b.CyclingActivities[0].DistanceMeters = -1 }, "/cycling_activities/0/distance_meters"},
 		{"ride of nobody", func(b *activity.Batch) { b.CyclingActivities[0].UserID = uuid.New() }, "/cycling_activities/0/user_id"},
 		{"correction of nothing", func(b *activity.Batch) { b.StepCorrections[0].Delta = 0 }, "/step_corrections/0/delta"},
+		{"correction without an id", func(b *activity.Batch) { b.StepCorrections[0].ID = uuid.Nil }, "/step_corrections/0/correction_id"},
+		{"adjustment without an id", func(b *activity.Batch) { b.CyclingAdjustments[0].ID = uuid.Nil }, "/cycling_adjustments/0/adjustment_id"},
 		{"correction of nobody", func(b *activity.Batch) { b.StepCorrections[0].UserID = uuid.New() }, "/step_corrections/0/user_id"},
 		{"adjustment of nothing", func(b *activity.Batch) { b.CyclingAdjustments[0].Delta = 0 }, "/cycling_adjustments/0/delta_meters"},
 		{"adjustment with NUL", func(b *activity.Batch) { b.CyclingAdjustments[0].Note = "\x00" }, "/cycling_adjustments/0/note"},

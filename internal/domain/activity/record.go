@@ -123,10 +123,11 @@ func (r RideRecord) end() *time.Time {
 	return &r.End
 }
 
-func (r AdjustmentRecord) checkSteps() rowErrors  { return r.check("delta") }
-func (r AdjustmentRecord) checkMeters() rowErrors { return r.check("delta_meters") }
+func (r AdjustmentRecord) checkSteps() rowErrors  { return r.check("correction_id", "delta") }
+func (r AdjustmentRecord) checkMeters() rowErrors { return r.check("adjustment_id", "delta_meters") }
 
-func (r AdjustmentRecord) check(delta string) (bad rowErrors) {
+func (r AdjustmentRecord) check(id, delta string) (bad rowErrors) {
+	bad.unless(r.ID != uuid.Nil, id, "must not be the nil UUID") // of a source without ids each row would replace the one before
 	bad.unless(dateInBounds(r.Date), "date", noDate)
 	bad.unless(r.Delta >= math.MinInt32 && r.Delta <= math.MaxInt32 && r.Delta != 0, delta,
 		"must be a whole number from -2147483648 to 2147483647, and not 0")

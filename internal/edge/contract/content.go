@@ -34,6 +34,7 @@ const (
 	maxDepth  = 8        // lists and objects within each other: the rows of a batch are the third
 	maxNames  = 64       // in an object: no document has more than a dozen
 	maxName   = 100      // bytes of an unknown field's name that an error repeats
+	maxWhere  = 500      // bytes of the pointer to a wrong place, as the documents say; steps after them are left out
 )
 
 // checkBody reads the body, validates it against the document, and puts it back.
@@ -87,7 +88,6 @@ type gunzip struct {
 func (g *gunzip) Read(into []byte) (n int, err error) {
 	if g.reader == nil {
 		if g.reader, err = gzip.NewReader(g.packed); err != nil {
-			g.reader = nil
 			return 0, ErrMalformed
 		}
 		g.reader.Multistream(false)
@@ -302,7 +302,10 @@ var escaped = strings.NewReplacer("~", "~0", "/", "~1") // made once: it costs 5
 func wrong(path []string, problem string) refusal.Field {
 	var pointer strings.Builder
 	for _, segment := range path {
-		pointer.WriteString("/" + escaped.Replace(segment))
+		if segment = "/" + escaped.Replace(segment); pointer.Len()+len(segment) > maxWhere {
+			break
+		}
+		pointer.WriteString(segment)
 	}
 	return refusal.Field{Path: pointer.String(), Problem: problem}
 }

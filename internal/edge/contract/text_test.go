@@ -37,6 +37,7 @@ func TestTextThatADecoderRepairs(t *testing.T) {
 		`{"user_id":"3f0a4bd6-9d5c-4d8a-9a53-7d1f6f1f8a01","source_id":"first","recorded_start_time":"2026-03-09T10:00:00","distance_meters":1},` +
 		`{"user_id":"3f0a4bd6-9d5c-4d8a-9a53-7d1f6f1f8a01","source_id":"`
 	const after = `","recorded_start_time":"2026-03-09T10:00:00","distance_meters":1}]}`
+	tildes := strings.Repeat("~", 99)
 	const named = `"pointer":"/cycling_activities/1/source_id","detail":"must be Unicode: it has half of a surrogate pair"`
 	for text, want := range map[string]struct {
 		status int
@@ -59,6 +60,8 @@ func TestTextThatADecoderRepairs(t *testing.T) {
 		"\xed\xa0\x80":         {400, "malformed"}, // a surrogate in UTF-8
 		`","source_id":"twice`: {400, "malformed"},
 		`a","\ud800":"a`:       {422, "is not known"},
+		`a"},{` + strings.Repeat(`"`+tildes+`":{`, 4) + `"a":"\ud800`: {422, // the document bounds pointers
+			`"pointer":"/cycling_activities/2` + strings.Repeat("/"+strings.ReplaceAll(tildes, "~", "~0"), 2) + `","detail":"must be Unicode`},
 		`a"},{"` + strings.Repeat("a", 1000) + `":"\ud800`: {422, `"pointer":"/cycling_activities/2","detail":"has a field that is not known"`},
 	} {
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/operator/v1/activity", strings.NewReader(before+text+after))

@@ -76,13 +76,13 @@ func at(value any, name string) any {
 	return value
 }
 
-// cell is a JSON value for people.
+// cell is a JSON value for people, on one line.
 func cell(value any) string {
 	switch value := value.(type) {
 	case nil:
 		return "-"
 	case string:
-		return printable(value)
+		return strings.ReplaceAll(printable(value), "\n", " ")
 	case []any:
 		var list []string
 		for _, item := range value {
@@ -147,7 +147,7 @@ func tableTo(out io.Writer, columns []string) (write func(any) error, end func()
 	})
 	written := 0
 	return func(row any) error {
-		line(func(column string) string { return strings.ReplaceAll(cell(at(row, column)), "\n", " ") })
+		line(func(column string) string { return cell(at(row, column)) })
 		if written++; written%pageRows == 0 {
 			return w.Flush()
 		}

@@ -111,7 +111,7 @@ func writeActivity(w io.Writer, activity operatorapi.UserActivity) {
 	}
 	heading(w, len(activity.Rides), "RIDE\tEND\tMETRES\tSOURCE ID")
 	for _, ride := range activity.Rides {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", ride.RecordedStartTime, given(ride.RecordedEndTime), ride.DistanceMeters, printable(ride.SourceId))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", ride.RecordedStartTime, given(ride.RecordedEndTime), ride.DistanceMeters, cell(ride.SourceId))
 	}
 	heading(w, len(activity.Adjustments), "CORRECTION OF\tDATASET\tDELTA\tAT\tBY\tADJUSTMENT ID\tNOTE")
 	for _, adjustment := range activity.Adjustments {

@@ -210,7 +210,7 @@ func (c *console) listRefused(w http.ResponseWriter, r *http.Request, partner cl
 			}
 		}
 	}
-	if malformed != nil || filter.Status < 0 || filter.Status > 599 {
+	if malformed != nil || filter.Status < 0 || filter.Status > 599 || filter.Status == 0 && query["status"] != "" {
 		return c.write(w, r, "refused", list)
 	}
 	list.Rows, list.Pages, err = listing(r, firstCursor, "refused requests", func(after page.Key, limit int) ([]usage.ClientError, error) {

@@ -224,7 +224,7 @@ func TestRefused(t *testing.T) {
 	f.DB.Exec(t, `insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests, request_ids)
 		values ($1, true, $2, 'readDailySteps', 403, 'insufficient_scope', 'the connection lacks the scope', 1, $3)`, partner.ID, start, []uuid.UUID{request})
 	for query, rows := range map[string]int{
-		"request=" + request.String(): 1, "request=" + uuid.NewString(): 0, "request=x": 0, "status=403": 1, "status=x": 0, "status=99999999999": 0,
+		"request=" + request.String(): 1, "request=" + uuid.NewString(): 0, "request=x": 0, "status=403": 1, "status=x": 0, "status=0": 0, "status=99999999999": 0,
 		"operation=readDailySteps": 1, "operation=requestToken&status=403": 0, "code=insufficient_scope": 1, "code=x": 0,
 	} {
 		got := v.Get(path + "?" + query)

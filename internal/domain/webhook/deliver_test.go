@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	webhookdb "connect-svc/gen/db/webhook"
+	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/work"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"
@@ -254,6 +256,57 @@ func TestGoneAfterANewURL(t *testing.T) {
 	w.attemptNow(t, id)
 	if event := w.event(t, id); event.State != Delivered || len(better.all()) != 1 {
 		t.Errorf("the event: %+v", event)
+	}
+}
+
+// unread lets the statement that reads webhooks fail after a receiver was stopped, as where the database goes away between the two.
+type unread struct{ stopped bool }
+
+func (u *unread) TraceQueryStart(ctx context.Context, _ *pgx.Conn, query pgx.TraceQueryStartData) context.Context {
+	if strings.HasPrefix(query.SQL, "-- name: StopWebhookEndpoint ") {
+		u.stopped = true
+	}
+	if u.stopped && strings.HasPrefix(query.SQL, "-- name: ListWebhookTargets ") {
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		return ended
+	}
+	return ctx
+}
+
+func (*unread) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// Nor does such an event fail if the database goes away before it tells of the new URL: it is sent there when its lease ends.
+func TestGoneAfterANewURLThatIsNotKnown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var client pgtest.Client
+	better := receive(t, nil)
+	r := receive(t, func(rw http.ResponseWriter, request *http.Request) {
+		if _, err := w.SetEndpoint(request.Context(), client.ID, better.URL); err != nil {
+			t.Error(err)
+		}
+		rw.WriteHeader(http.StatusGone)
+	})
+	client = w.client(t, r)
+	id := w.revoked(t, client)
+	pool, err := postgres.Open(t.Context(), w.db.URL, postgres.WithClock(w.db.Clock), postgres.WithTracer(new(unread)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	server := newWorldOn(t, &pgtest.DB{Pool: pool, URL: w.db.URL, Clock: w.db.Clock}, w.keys)
+	w.taken(t)
+	event := server.toSend(t, server.event(t, id))
+	if err := server.attempt(t.Context(), event, nil); err != nil || event.attempt.Status != http.StatusGone {
+		t.Fatalf("status %d, %v", event.attempt.Status, err)
+	}
+	if err := server.settle(t.Context(), event, nil, nil); err == nil {
+		t.Error("an outcome that is not known was recorded")
+	}
+	w.attemptNow(t, id)
+	if event := w.event(t, id); event.State != Delivered || len(better.all()) != 1 {
+		t.Errorf("the event is %s, and the new receiver got %d calls", event.State, len(better.all()))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -164,10 +165,20 @@ func after(n int, attempt Attempt, retryAfter time.Duration) (state State, delay
 func (w *Webhooks) record(ctx context.Context, event Event, target target, attempt Attempt, retryAfter time.Duration) error {
 	state, delay := after(event.AttemptCount-event.attemptsBefore+1, attempt, retryAfter)
 	if attempt.Status == http.StatusGone {
-		if err := w.stop(ctx, event, target); err != nil {
+		stopped, err := inSlot(ctx, w, w.queries.StopWebhookEndpoint, webhookdb.StopWebhookEndpointParams{
+			ClientID: event.ClientID, Url: target.URL, EventID: event.ID,
+		})
+		if err != nil {
 			return err
 		}
-		if endpoint, err := w.Endpoint(ctx, event.ClientID); err != nil || !endpoint.StoppedAt.IsZero() {
+		if stopped > 0 {
+			w.logger.Warn("a webhook was stopped: its receiver answered 410", "client_id", event.ClientID)
+		}
+		endpoint, err := w.Endpoint(ctx, event.ClientID)
+		if err != nil && !errors.Is(err, ErrNoEndpoint) { // it is not known whether the URL was replaced: the event is due again when its lease ends
+			return err
+		}
+		if err != nil || !endpoint.StoppedAt.IsZero() {
 			state = Failed
 		}
 	}
@@ -209,17 +220,6 @@ func (w *Webhooks) record(ctx context.Context, event Event, target target, attem
 			"client_id", event.ClientID, "event_id", event.ID, "status", attempt.Status, "fault", attempt.Fault)
 	}
 	return nil
-}
-
-// stop stops an endpoint whose receiver answered that it is gone, unless its URL was replaced.
-func (w *Webhooks) stop(ctx context.Context, event Event, target target) error {
-	stopped, err := inSlot(ctx, w, w.queries.StopWebhookEndpoint, webhookdb.StopWebhookEndpointParams{
-		ClientID: event.ClientID, Url: target.URL, EventID: event.ID,
-	})
-	if stopped > 0 {
-		w.logger.Warn("a webhook was stopped: its receiver answered 410", "client_id", event.ClientID)
-	}
-	return err
 }
 
 // giveUp fails an event whose endpoint was stopped or removed. If the endpoint is back, the event is due again when its lease ends. It counts

@@ -110,6 +110,9 @@ func (w *Webhooks) SetEndpoint(ctx context.Context, clientID uuid.UUID, url stri
 		if !errors.Is(err, errUnchanged) {
 			return "", ofClient(clientID, err)
 		}
+		if err = w.failLeft(ctx, clientID); err != nil { // by a removal that was broken off: they would be sent to this webhook
+			return "", ofClient(clientID, err)
+		}
 		err = w.act(ctx, clientID, "webhook.created", func(queries *webhookdb.Queries) (int64, error) {
 			if clientID == Operator {
 				return queries.CreateOperatorWebhook(ctx, webhookdb.CreateOperatorWebhookParams{Url: url, Host: host, Secret: sealed, Actor: actor})
@@ -139,15 +142,21 @@ func (w *Webhooks) RemoveEndpoint(ctx context.Context, clientID uuid.UUID) error
 	})
 	if errors.Is(err, errUnchanged) {
 		err = ErrNoEndpoint
-	}
-	const part = 2000
-	for failed := int64(part); err == nil && failed == part; {
-		var failure error // the webhook is removed, and the rest fail when they are due
-		if failed, failure = w.queries.FailEventsOfRemovedWebhook(ctx, webhookdb.FailEventsOfRemovedWebhookParams{ClientID: clientID, MaxRows: part}); failure != nil {
+	} else if err == nil {
+		if failure := w.failLeft(ctx, clientID); failure != nil { // the webhook is removed, and the rest fail when they are due, or before the next one is set
 			w.logger.Warn("events of a removed webhook still wait", "client_id", clientID, "cause", failure)
 		}
 	}
 	return ofClient(clientID, err)
+}
+
+// failLeft fails the events that wait for a client without a webhook.
+func (w *Webhooks) failLeft(ctx context.Context, clientID uuid.UUID) (err error) {
+	const part = 2000
+	for failed := int64(part); err == nil && failed == part; {
+		failed, err = w.queries.FailEventsOfRemovedWebhook(ctx, webhookdb.FailEventsOfRemovedWebhookParams{ClientID: clientID, MaxRows: part})
+	}
+	return err
 }
 
 // MaxURL bounds the length of a receiver's URL in characters.
@@ -185,8 +194,7 @@ const pauseLimit = 4 * 24 * time.Hour
 // Pause has a client's events wait until [Webhooks.Resume]. They are written as before. A server still sends the events that it
 // has taken. To pause a paused webhook changes nothing. Error: ErrNoEndpoint.
 func (w *Webhooks) Pause(ctx context.Context, clientID uuid.UUID) (Endpoint, error) {
-	_, err := w.queries.PauseWebhookEndpoint(ctx, webhookdb.PauseWebhookEndpointParams{ClientID: clientID, Actor: work.Actor(ctx)})
-	if err != nil {
+	if _, err := w.queries.PauseWebhookEndpoint(ctx, webhookdb.PauseWebhookEndpointParams{ClientID: clientID, Actor: work.Actor(ctx)}); err != nil {
 		return Endpoint{}, ofClient(clientID, err)
 	}
 	return w.Endpoint(ctx, clientID)
@@ -194,8 +202,7 @@ func (w *Webhooks) Pause(ctx context.Context, clientID uuid.UUID) (Endpoint, err
 
 // Resume has the events that wait sent, the oldest first and retries last. Error: ErrNoEndpoint.
 func (w *Webhooks) Resume(ctx context.Context, clientID uuid.UUID) (Endpoint, error) {
-	_, err := w.queries.ResumeWebhookEndpoint(ctx, webhookdb.ResumeWebhookEndpointParams{ClientID: clientID, Actor: work.Actor(ctx)})
-	if err != nil {
+	if _, err := w.queries.ResumeWebhookEndpoint(ctx, webhookdb.ResumeWebhookEndpointParams{ClientID: clientID, Actor: work.Actor(ctx)}); err != nil {
 		return Endpoint{}, ofClient(clientID, err)
 	}
 	w.Wake()

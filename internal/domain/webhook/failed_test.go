@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	webhookdb "connect-svc/gen/db/webhook"
 	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/testing/pgtest"
@@ -239,6 +240,34 @@ func TestRemovedWhileEventsWait(t *testing.T) {
 	w.attemptNow(t, retry)
 	if event := w.event(t, retry); event.State != Delivered || len(r.all()) != 1 {
 		t.Errorf("replayed: %s, with %d calls", event.State, len(r.all()))
+	}
+}
+
+// The server that removes a webhook may be killed before the events that wait have failed. They are not sent to the next webhook either.
+func TestRemovalThatWasBrokenOff(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client, another := w.client(t, nil), w.client(t, nil)
+	left, foreign := w.revoked(t, client), w.revoked(t, another)
+	for range 2 { // it was removed once, and the second time the answer is that there is none
+		if _, err := w.queries.RemoveWebhookEndpoint(t.Context(), webhookdb.RemoveWebhookEndpointParams{ClientID: client.ID, Actor: "ada"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.RemoveEndpoint(t.Context(), client.ID); !errors.Is(err, ErrNoEndpoint) {
+		t.Errorf("removed again: %v", err)
+	}
+	if _, err := w.SetEndpoint(t.Context(), client.ID, "https://127.0.0.1:1/"); err != nil {
+		t.Fatal(err)
+	}
+	fresh := w.revoked(t, client)
+	for id, want := range map[uuid.UUID]State{left: Failed, foreign: Pending, fresh: Pending} {
+		if got := w.event(t, id).State; got != want {
+			t.Errorf("an event is %s, want %s", got, want)
+		}
+	}
+	if events := w.claimed(t, nil); len(events) != 2 {
+		t.Errorf("%d events are due, want that of another client and the new one", len(events))
 	}
 }
 

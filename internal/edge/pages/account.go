@@ -193,15 +193,15 @@ func (p *pages) accountSignIn(r *http.Request) (signIn, error) {
 			if err != nil {
 				return err
 			}
-			dropCookie(w, signInCookie)
 			session, err := p.Accounts.SealSession(key)
 			if err != nil {
 				return err
 			}
-			setCookie(w, sessionCookie, session, account.SessionLifetime)
 			if err := p.remember(w, r, id, verified.Browser); err != nil && !errors.Is(err, account.ErrNoSignIn) { // which has ended the session, too
 				return err
 			}
+			dropCookie(w, signInCookie) // last, with the session: without them the same code completes the rest
+			setCookie(w, sessionCookie, session, account.SessionLifetime)
 			return site.Redirect(accountBase)
 		},
 	}, err

@@ -139,6 +139,34 @@ func TestReceiptEndsAConnection(t *testing.T) {
 	}
 }
 
+// TestNoSignInWithoutAReceipt: if the browser cannot be remembered, nobody is signed in there. The same code again does all of it: a browser that
+// is signed in and has no receipt would be one of which the user does not know.
+func TestNoSignInWithoutAReceipt(t *testing.T) {
+	pgtest.NotOnCluster(t, "a shard has no trigger")
+	t.Parallel()
+	f := newFixture(t, receipts)
+	f.visitor(t).enter(email) // another browser, so that a new one has a receipt
+	f.DB.Exec(t, `create function away() returns trigger language plpgsql as $$ begin raise exception 'away'; end $$`)
+	for where, begin := range map[string]func(visitor) (base string){
+		"account": func(visitor) string { return "/account" },
+		"request": func(v visitor) string { return v.open(scope.All) },
+	} {
+		v := f.visitor(t)
+		base := begin(v)
+		code := v.ask(base, email)
+		f.DB.Exec(t, "create trigger away before insert on known_browsers for each row execute function away()")
+		if got := v.Post(base+"/code", "code", code).StatusCode; got < http.StatusInternalServerError {
+			t.Errorf("%s: status %d", where, got)
+		}
+		f.DB.Exec(t, "drop trigger away on known_browsers")
+		if got := v.Get(map[string]string{"account": "/account", "request": base + "/consent"}[where]); got.StatusCode == http.StatusOK {
+			t.Errorf("%s: signed in without a receipt", where)
+		}
+		v.Location(v.Post(base+"/code", "code", code))
+		f.receipt(t, "New sign-in to your account")
+	}
+}
+
 // TestReceiptSignsABrowserOut, also one whose user has removed it from the list.
 func TestReceiptSignsABrowserOut(t *testing.T) {
 	t.Parallel()

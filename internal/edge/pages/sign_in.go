@@ -80,13 +80,13 @@ func (p *pages) requestSignIn(r *http.Request) (signIn, error) {
 			if err != nil {
 				return err
 			}
-			setCookieAt(w, request.base, requestSessionCookie, sealed, p.RequestLifetime+endingLifetime)
 			if err = p.remember(w, r, request.asked.ID, verified.Browser); errors.Is(err, account.ErrNoSignIn) {
 				err = p.OAuth.SignOut(r.Context(), request.asked.ID, session.Hash()) // the end of the sign-in may have missed this one
 			}
 			if err != nil {
 				return err
 			}
+			setCookieAt(w, request.base, requestSessionCookie, sealed, p.RequestLifetime+endingLifetime) // last: without it the same code completes the rest
 			return site.Redirect(request.base + "/consent")
 		},
 	}, nil

@@ -262,12 +262,8 @@ func (c *console) replaceWebhookSecret(w http.ResponseWriter, r *http.Request, h
 	if err != nil {
 		return err
 	}
-	endpoint, err := c.Webhooks.Endpoint(r.Context(), hooked.partner.ID)
-	if err != nil {
-		return err
-	}
-	return c.writeWebhookSecret(w, r, hooked.partner, "console.webhook.secret.replaced", secret,
-		c.site.Locale(r).HTML("console.webhook.secret.old_until", "Until", instant(endpoint.RotatingUntil)))
+	return c.writeWebhookSecret(w, r, hooked.partner, "console.webhook.secret.replaced", secret, // nothing is read that could fail: only this page has it
+		c.site.Locale(r).HTML("console.webhook.secret.old_until", "Until", instant(c.Now().Add(webhook.SecretOverlap))))
 }
 
 func (c *console) confirmRemoveWebhook(r *http.Request, say writer, endpoint hook, _ refused) (confirmation, error) {

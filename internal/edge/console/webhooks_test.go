@@ -1,16 +1,22 @@
 package console
 
 import (
+	"context"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/admin/usage"
+	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/foundation/page"
+	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 func TestWebhookEndpoint(t *testing.T) {
@@ -162,6 +168,47 @@ func TestReplay(t *testing.T) {
 	}
 	if n := pgtest.Value[int](t, f.DB, "select count(*) from webhook_events where state = 'pending'"); n != replayPart+21 {
 		t.Errorf("%d events wait", n)
+	}
+}
+
+// ends ends the connection to the database before a statement reads webhooks after a commit.
+type ends struct {
+	db        *pgtest.DB
+	committed atomic.Bool
+}
+
+func (e *ends) TraceQueryStart(ctx context.Context, conn *pgx.Conn, query pgx.TraceQueryStartData) context.Context {
+	if query.SQL == "commit" {
+		e.committed.Store(true)
+	}
+	if e.committed.Load() && strings.HasPrefix(query.SQL, "-- name: ListWebhookTargets ") {
+		_, _ = e.db.Pool.Exec(ctx, "select pg_terminate_backend($1, 60000)", conn.PgConn().PID())
+	}
+	return ctx
+}
+
+func (*ends) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// The page shows the new secret of a webhook also if the database goes away after it was made: nobody would have the secret otherwise, and another
+// one would end that of the partner.
+func TestWebhookSecretIsShown(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	partner := f.DB.Client(t, func(c *pgtest.Client) { c.Name = "Ride Club" })
+	if _, err := f.Webhooks.SetEndpoint(t.Context(), partner.ID, "https://ride.example/"); err != nil {
+		t.Fatal(err)
+	}
+	pool, err := postgres.Open(t.Context(), f.DB.URL, postgres.WithClock(f.DB.Clock), postgres.WithTracer(&ends{db: f.DB}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	f.config.Webhooks = webhook.New(pool, f.Keys, webhook.Settings{Limits: wait.Patient})
+	f.serve(t)
+	v := f.signedIn(t, edgetest.AdaToken)
+	page := v.Post(pathOf(partner.ID)+"/webhooks/secret", "older", "")
+	if text := page.Find("main").Text(); !strings.Contains(text, "whsec_") || !strings.Contains(text, "2026-03-11 12:34") {
+		t.Errorf("status %d: %s", page.StatusCode, text)
 	}
 }
 

@@ -90,10 +90,11 @@ func (h handlers) readClient(ctx context.Context, id uuid.UUID) (operatorapi.Cli
 func (h handlers) detail(ctx context.Context, c client.Client) (operatorapi.Client, error) {
 	body := clientBody(c)
 	endpoint, err := h.Webhooks.Endpoint(ctx, c.ID)
-	if errors.Is(err, webhook.ErrNoEndpoint) {
-		return body, nil
+	if err == nil {
+		body.Webhook = new(webhookBody(endpoint))
+	} else if errors.Is(err, webhook.ErrNoEndpoint) {
+		err = nil
 	}
-	body.Webhook = new(webhookBody(endpoint))
 	return body, err
 }
 
@@ -118,16 +119,15 @@ func (h handlers) ChangeClient(ctx context.Context, request operatorapi.ChangeCl
 		return nil, err
 	}
 	body, err := h.detail(ctx, updated)
-	body.WebhookSecret = secret
+	if body.WebhookSecret = secret; secret != nil { // only this answer has it
+		telemetry.EventOf(ctx).Cause, err = err, nil
+	}
 	return operatorapi.ChangeClient200JSONResponse{Client: body, LookAlikes: each(similar, lookAlikeBody)}, err
 }
 
 // checkWebhookURL accepts nil, which changes nothing, and an empty URL, which removes the webhook.
 func checkWebhookURL(url *string) error {
-	if url == nil || *url == "" {
-		return nil
-	}
-	if wrong, ok := errors.AsType[refusal.Field](webhook.ValidateURL(*url)); ok {
+	if wrong, ok := errors.AsType[refusal.Field](webhook.ValidateURL(orZero(url))); ok && orZero(url) != "" {
 		return refusal.Field{Path: "webhook_url", Problem: wrong.Problem}
 	}
 	return nil
@@ -139,7 +139,8 @@ func (h handlers) changeWebhook(ctx context.Context, id uuid.UUID, url *string) 
 	case url == nil:
 		return nil, nil
 	case *url != "":
-		return h.setEndpoint(ctx, id, *url)
+		made, err := h.Webhooks.SetEndpoint(ctx, id, *url)
+		return orNull(made), err
 	}
 	if err := h.Webhooks.RemoveEndpoint(ctx, id); !errors.Is(err, webhook.ErrNoEndpoint) {
 		return nil, err

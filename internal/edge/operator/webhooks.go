@@ -15,6 +15,7 @@ import (
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/foundation/page"
+	"connect-svc/internal/foundation/telemetry"
 )
 
 // ReadWebhook returns a client's webhook.
@@ -53,32 +54,28 @@ func webhookBody(w webhook.Endpoint) operatorapi.Webhook {
 
 // SetWebhook sets the address of a client's webhook.
 func (h handlers) SetWebhook(ctx context.Context, request operatorapi.SetWebhookRequestObject) (operatorapi.SetWebhookResponseObject, error) {
-	secret, err := h.setEndpoint(ctx, request.ClientId, request.Body.Url)
+	secret, err := h.Webhooks.SetEndpoint(ctx, request.ClientId, request.Body.Url)
 	if err != nil {
 		return nil, err
 	}
 	body, err := h.actOnEndpoint(ctx, request.ClientId, h.Webhooks.Endpoint)
-	return operatorapi.SetWebhook200JSONResponse{ClientId: request.ClientId, Webhook: body, WebhookSecret: secret}, err
-}
-
-// setEndpoint sets a webhook, and returns the secret if it is new.
-func (h handlers) setEndpoint(ctx context.Context, id operatorapi.Id, url string) (*string, error) {
-	secret, err := h.Webhooks.SetEndpoint(ctx, id, url)
-	return orNull(secret), err
+	if err != nil && secret != "" { // only this answer has it
+		telemetry.EventOf(ctx).Cause, err = err, nil
+		body = operatorapi.Webhook{Url: request.Body.Url, CreatedAt: instant(h.Now())}
+	}
+	return operatorapi.SetWebhook200JSONResponse{ClientId: request.ClientId, Webhook: body, WebhookSecret: orNull(secret)}, err
 }
 
 // RotateWebhookSecret replaces the secret that signs a client's events.
 func (h handlers) RotateWebhookSecret(
 	ctx context.Context, request operatorapi.RotateWebhookSecretRequestObject,
 ) (operatorapi.RotateWebhookSecretResponseObject, error) {
-	if err := h.receiver(ctx, &request.ClientId); err != nil {
-		return nil, err
-	}
-	secret, err := h.Webhooks.RotateSecret(ctx, request.ClientId, webhook.SecretOverlap, nil)
+	body, err := h.actOnEndpoint(ctx, request.ClientId, h.Webhooks.Endpoint)
 	if err != nil {
 		return nil, err
 	}
-	body, err := h.actOnEndpoint(ctx, request.ClientId, h.Webhooks.Endpoint)
+	secret, err := h.Webhooks.RotateSecret(ctx, request.ClientId, webhook.SecretOverlap, nil)
+	body.RotatingUntil = new(instant(h.Now().Add(webhook.SecretOverlap))) // not read, which could fail: only this answer has the secret
 	return operatorapi.RotateWebhookSecret200JSONResponse{ClientId: request.ClientId, Webhook: body, WebhookSecret: &secret}, err
 }
 

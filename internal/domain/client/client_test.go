@@ -1,20 +1,24 @@
 package client_test
 
 import (
+	"context"
 	"errors"
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/domain/client"
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/foundation/page"
+	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/testing/pgtest"
@@ -40,6 +44,35 @@ func create(t *testing.T, registry *client.Registry, registration client.Registr
 		t.Fatal(err)
 	}
 	return created, secret
+}
+
+// ending ends the context of each statement after a commit, as where the time of a request is over then.
+type ending struct{ committed atomic.Bool }
+
+func (e *ending) TraceQueryStart(ctx context.Context, _ *pgx.Conn, query pgx.TraceQueryStartData) context.Context {
+	if !e.committed.Load() {
+		e.committed.Store(query.SQL == "commit")
+		return ctx
+	}
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	return ended
+}
+
+func (*ending) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// Once a client is registered nothing can fail any more: nobody would have its secret, and a repetition would register another one.
+func TestCreatedWithItsSecret(t *testing.T) {
+	t.Parallel()
+	pool, err := postgres.Open(t.Context(), pgtest.New(t).URL, postgres.WithTracer(new(ending)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	created, secret := create(t, client.NewRegistry(pool, oauth.EndConnectionsOfClient), rideClub)
+	if diff := cmp.Diff(rideClub, created.Registration); diff != "" || secret == "" || created.Status != client.Active {
+		t.Errorf("created %+v with the secret %q (-want +got):\n%s", created, secret, diff)
+	}
 }
 
 func TestCreateGetList(t *testing.T) {

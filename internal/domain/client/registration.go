@@ -146,7 +146,7 @@ func (r *Registry) Create(ctx context.Context, registration Registration) (Clien
 
 // Register is [Registry.Create] with an id that the caller chose. Calls with one id create one client: all but the first fail with
 // ErrExists.
-func (r *Registry) Register(ctx context.Context, id uuid.UUID, registration Registration) (Client, string, error) {
+func (r *Registry) Register(ctx context.Context, id uuid.UUID, registration Registration) (created Client, secret string, err error) {
 	registration.WebhookParallel = cmp.Or(registration.WebhookParallel, DefaultWebhookParallel)
 	if err := registration.validate(); err != nil {
 		return Client{}, "", err
@@ -177,7 +177,12 @@ func (r *Registry) Register(ctx context.Context, id uuid.UUID, registration Regi
 		}); err != nil {
 			return err
 		}
-		return putLogo(ctx, queries, id, registration.Logo)
+		if err := putLogo(ctx, queries, id, registration.Logo); err != nil {
+			return err
+		}
+		row, err := queries.GetClient(ctx, id) // here, because after a failure later nobody would have the secret
+		created = fromRow(clientdb.ListClientsRow(row))
+		return err
 	})
 	if postgres.Violates(err, "clients_pkey") {
 		err = ErrExists
@@ -185,8 +190,7 @@ func (r *Registry) Register(ctx context.Context, id uuid.UUID, registration Regi
 	if err != nil {
 		return Client{}, "", fmt.Errorf("create client: %w", err)
 	}
-	created, err := r.Get(ctx, id)
-	return created, secret, err
+	return created, secret, nil
 }
 
 // Update changes a registration and returns the changed client. change receives the current registration. After a refusal.Field nothing

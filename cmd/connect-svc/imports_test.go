@@ -160,6 +160,18 @@ func TestImportInterruptedAtItsEnd(t *testing.T) {
 	wait.Until(t, "it is imported", func() bool { return stepsOf(t, db) == "2026-01-02=200" })
 }
 
+// Nor does an import that loses its connection while it is committed, such as when PostgreSQL restarts.
+func TestImportCutOffAtItsEnd(t *testing.T) {
+	pgtest.NotOnCluster(t, "a shard has no trigger")
+	t.Parallel()
+	db := withWalker(t)
+	succeed(t, env(db), "user_id,date,steps\n"+walker+",2026-01-02,100\n", "import", "daily-steps", "-")
+	db.Exec(t, "create function cut() returns trigger language plpgsql as $$ begin perform pg_terminate_backend(pg_backend_pid(), 60000); return null; end $$")
+	db.Exec(t, `create constraint trigger cut after update on daily_steps deferrable initially deferred for each row execute function cut()`)
+	got := call(t, env(db), "user_id,date,steps\n"+walker+",2026-01-02,200\n", "import", "daily-steps", "-")
+	checkRefusal(t, got, statusFailed, []string{"while it was committed", "the file may have been imported"})
+}
+
 func TestAdjust(t *testing.T) {
 	t.Parallel()
 	db := withWalker(t)

@@ -518,7 +518,7 @@ func (t *tx) query(ctx context.Context, sql string, args []any) (*rows, error) {
 	return result, err
 }
 
-// ErrInDoubt means that the context ended while a transaction was committed: nobody knows whether it was.
+// ErrInDoubt means that a commit had no answer, because the context ended or the connection broke: nobody knows whether it happened.
 var ErrInDoubt = errors.New("it may have been committed")
 
 // Commit commits the transaction. Error: ErrInDoubt.
@@ -527,7 +527,9 @@ func (t *tx) Commit(ctx context.Context) error {
 		return err // and it can be rolled back
 	}
 	err := t.end(ctx, t.Tx.Commit)
-	if err != nil && ctx.Err() != nil {
+	answer, isAnswer := errors.AsType[*pgconn.PgError](err)
+	refused := isAnswer && answer.SeverityUnlocalized == "ERROR" || errors.Is(err, pgx.ErrTxCommitRollback) || errors.Is(err, pgx.ErrTxClosed)
+	if err != nil && !refused && !pgconn.SafeToRetry(err) { // a server that ends, which is FATAL, may have committed before
 		err = fmt.Errorf("%w: %w", ErrInDoubt, err)
 	}
 	return err

@@ -136,7 +136,7 @@ func (p *program) input(file string) (io.ReadCloser, int64, error) {
 	}
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return f, -1, nil
+		return interruptible(p.ctx, f), -1, nil // such as a pipe that stalls
 	}
 	return f, info.Size(), nil
 }

@@ -6,7 +6,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -170,6 +173,31 @@ func TestImportCutOffAtItsEnd(t *testing.T) {
 	db.Exec(t, `create constraint trigger cut after update on daily_steps deferrable initially deferred for each row execute function cut()`)
 	got := call(t, env(db), "user_id,date,steps\n"+walker+",2026-01-02,200\n", "import", "daily-steps", "-")
 	checkRefusal(t, got, statusFailed, []string{"while it was committed", "the file may have been imported"})
+}
+
+// An import reads a pipe by its name as it reads standard input: it can be stopped while nothing comes.
+func TestImportOfAPipeInterrupted(t *testing.T) {
+	t.Parallel()
+	db := withWalker(t)
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	feed, err := os.OpenFile(pipe, os.O_RDWR, 0) // both, so that nobody waits for the other end
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = feed.Close() })
+	ctx, interrupt := context.WithCancel(t.Context())
+	var stdout, stderr bytes.Buffer
+	status := make(chan int, 1)
+	go func() { status <- run(ctx, []string{"import", "daily-steps", pipe}, env(db), nil, &stdout, &stderr) }()
+	fmt.Fprintf(feed, "user_id,date,steps\n%s,2026-01-02,100\n%s", walker, strings.Repeat("\n", 1<<20)) // more than a pipe holds: returns when it was read
+	interrupt()
+	checkRefusal(t, outcome{wait.For(t, "the import's end", status), stdout.String(), stderr.String()}, statusFailed, []string{"stopped", "nothing was imported"})
+	if got := stepsOf(t, db); got != "" {
+		t.Errorf("rows were taken in: %s", got)
+	}
 }
 
 func TestAdjust(t *testing.T) {

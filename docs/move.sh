@@ -26,7 +26,9 @@ began=$(date +%s%3N)
 waited() { echo $(($(date +%s%3N) - began)); }
 resume() { bash -c "${1:-:}" || { echo "move: requests wait until this succeeds: $1" >&2; return 1; }; }
 release() {
-  psql -XAtqd "$1" -c "alter system reset default_transaction_read_only" -c "select pg_reload_conf()" >/dev/null
+  # It may be away, and requests go on nevertheless.
+  psql -XAtqd "$1" -v ON_ERROR_STOP=1 -c "alter system reset default_transaction_read_only" -c "select pg_reload_conf()" >/dev/null ||
+    echo "move: the old server may refuse writes until you do this there: alter system reset default_transaction_read_only; select pg_reload_conf()" >&2
   resume "$2" || true
   echo "move: nothing has changed, the old server goes on. Requests waited for $(waited) ms" >&2
 }
@@ -56,14 +58,15 @@ if [[ $moved != t ]]; then
   exit 1
 fi
 trap 'resume "${5-}"' EXIT
-promoted=$(ask "$2" "select pg_promote(true, 5)")
+promote="select case when pg_is_in_recovery() then pg_promote(true, 5) else true end"
+promoted=$(ask "$2" "$promote") || true
 # From here on nothing goes back to the old server: the new one may take writes at any moment.
 until [[ $promoted == t ]]; do
   echo "move: requests wait for the new server, whose promotion has not ended: see its log" >&2
   sleep 1
-  promoted=$(ask "$2" "select not pg_is_in_recovery()") || true
+  promoted=$(ask "$2" "$promote") || true
 done
-bash -c "$3"
+bash -c "$3" || { echo "move: the new server takes writes, but the service does not use it until this succeeds: $3" >&2; exit 1; }
 trap - EXIT
 resume "${5-}"
 echo "move: requests waited for $(waited) ms"

@@ -280,6 +280,54 @@ func TestMoveThatCannotBe(t *testing.T) {
 	}
 }
 
+// A move whose old server goes away lets requests go on, and says what it has left there. One whose servers cannot be told of the new one says so:
+// it cannot be repeated.
+func TestMoveThatIsBrokenOff(t *testing.T) {
+	t.Parallel()
+	m := newMovable(t, 0, nil)
+	defer m.stop(t)
+	var out, done string
+	wait.Until(t, "the move that is broken off", func() bool {
+		way, folder := proxytest.New(t), t.TempDir()
+		acts, gone := filepath.Join(folder, "acts"), filepath.Join(folder, "gone")
+		over := make(chan string, 1)
+		go func() {
+			out, err := bashed(t, []string{"ACTS=" + acts, "GONE=" + gone}, fmt.Sprintf(
+				`../../docs/move.sh '%s' '%s' 'echo reload >>$ACTS' 'echo pause >>$ACTS; until [ -e $GONE ]; do sleep 0.1; done' 'echo resume >>$ACTS'`,
+				way.Open(t, m.old.URL()), m.replica.URL()))
+			over <- fmt.Sprint(out, err)
+		}()
+		wait.Until(t, "the pause", func() bool {
+			_, err := os.Stat(acts)
+			return err == nil
+		})
+		way.Close()
+		if err := os.WriteFile(gone, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out = wait.For(t, "the end of the move", over)
+		acted, err := os.ReadFile(acts)
+		done = string(acted)
+		return err == nil && !strings.Contains(out, "does not pause") // the machine was too slow for its two seconds
+	})
+	if done != "pause\nresume\n" || !strings.Contains(out, "exit status") || !strings.Contains(out, "alter system reset default_transaction_read_only") {
+		t.Errorf("what was done: %q, and it says %s", done, out)
+	}
+
+	wait.Until(t, "the move", func() bool {
+		text, err := bashed(t, nil, fmt.Sprintf("../../docs/move.sh '%s' '%s' 'exit 3 # reload'", m.old.URL(), m.replica.URL()))
+		out = text
+		return err != nil && !strings.Contains(out, "nothing has changed")
+	})
+	if !strings.Contains(out, "until this succeeds: exit 3 # reload") {
+		t.Error(out)
+	}
+	m.lead(t, m.replica.URL())
+	if err := m.running.Process.Signal(syscall.SIGHUP); err != nil { // which completes it
+		t.Error(err)
+	}
+}
+
 // moved carries out a move, and does so again if the machine was too slow for its three seconds: then nothing has changed.
 func moved(t *testing.T, line string) (out string) {
 	t.Helper()

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"unicode"
+
+	"connect-svc/internal/foundation/postgres"
 )
 
 // output is the flag of every command that prints a result.
@@ -23,8 +25,10 @@ func (o output) say(p *program, value any, format string, args ...any) error {
 	return o.print(p, value, func(w io.Writer) { fmt.Fprintf(w, format+"\n", args...) })
 }
 
-// print writes value as one JSON value, or what text makes of it as aligned columns: cells are separated by tabs.
-func (o output) print(p *program, value any, text func(w io.Writer)) error {
+// print writes value as one JSON value, or what text makes of it as aligned columns: cells are separated by tabs. Its error says that the
+// command is done.
+func (o output) print(p *program, value any, text func(w io.Writer)) (err error) {
+	defer func() { err = postgres.Wrap("done, but the result cannot be written", err) }()
 	if o.Output == "json" {
 		encoder := json.NewEncoder(p.stdout)
 		encoder.SetEscapeHTML(false) // URLs stay readable
@@ -84,11 +88,7 @@ func cell(value any) string {
 	case string:
 		return strings.ReplaceAll(printable(value), "\n", " ")
 	case []any:
-		var list []string
-		for _, item := range value {
-			list = append(list, cell(item))
-		}
-		return strings.Join(list, " ")
+		return strings.Join(postgres.Map(value, cell), " ")
 	case map[string]any:
 		var text strings.Builder
 		encoder := json.NewEncoder(&text)
@@ -135,11 +135,7 @@ func (o output) list(p *program, rows iter.Seq2[any, error], columns string) err
 func tableTo(out io.Writer, columns []string) (write func(any) error, end func() error) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	line := func(cell func(column string) string) {
-		var cells []string
-		for _, column := range columns {
-			cells = append(cells, cell(column))
-		}
-		fmt.Fprintln(w, strings.Join(cells, "\t"))
+		fmt.Fprintln(w, strings.Join(postgres.Map(columns, cell), "\t"))
 	}
 	// The header waits for the rows that it is aligned with.
 	line(func(column string) string {

@@ -7,8 +7,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
+
+	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/testing/pgtest"
 )
 
 const link = "https://example.com/?a&b"
@@ -82,5 +87,27 @@ func TestStream(t *testing.T) {
 	}
 	if err := (output{"json"}).list(&program{stdout: &some}, rows(pagesOf(pageRows, away)), "n"); !errors.Is(err, away) || json.Valid(some.Bytes()) {
 		t.Errorf("an error after the first page: %v, and what looks like a whole list", err)
+	}
+}
+
+// full is a disk without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// A command whose result cannot be written says that it is done, so that it is not repeated: what it made is there.
+func TestResultThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	for _, format := range []string{"text", "json"} {
+		var stderr bytes.Buffer
+		args := append(slices.Clone(walkRewards), "--name", "Walk "+format, "--output", format)
+		status := run(t.Context(), args, env(db), strings.NewReader(""), full{}, &stderr)
+		if status != statusFailed || !strings.Contains(stderr.String(), "connect-svc: done, but the result cannot be written: no space left on device") {
+			t.Errorf("%s: status %d, %q", format, status, stderr.String())
+		}
+	}
+	if clients := succeedJSON[[]operatorapi.Client](t, env(db), "", "client", "list"); len(clients) != 2 {
+		t.Errorf("%d clients", len(clients))
 	}
 }

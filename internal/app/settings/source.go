@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"connect-svc/internal/foundation/credential"
+	"connect-svc/internal/foundation/postgres"
 	"github.com/alecthomas/kong"
 )
 
@@ -19,11 +20,7 @@ import (
 type Problems []error
 
 func (p Problems) Error() string {
-	lines := make([]string, len(p))
-	for i, problem := range p {
-		lines[i] = problem.Error()
-	}
-	return strings.Join(lines, "; ")
+	return strings.Join(postgres.Map(p, error.Error), "; ")
 }
 
 // Source is where the settings of one command line come from: the command line first, then the environment, then the file of

@@ -143,6 +143,45 @@ func TestLinkAloneIsLate(t *testing.T) {
 	}
 }
 
+// TestOlderLinkAlone: where codes work no more, the page of an older link says that it is not the newest, as it would ask to open the same one
+// again otherwise.
+func TestOlderLinkAlone(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, account.Settings{})
+	for _, pages := range []string{"of a request", "of the account"} {
+		v := f.visitor(t)
+		base := accountBase
+		if pages == "of a request" {
+			base = v.open(scope.All)
+		}
+		v.ask(base, email)
+		f.DB.Exec(t, "update sign_in_limits set failed = 100")
+		var links []string
+		for range 2 {
+			v.Location(v.Post(base + "/new-code"))
+			link, err := url.Parse(linkInEmail.FindString(f.post.Next(t).Text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			links = append(links, link.Path)
+		}
+		page := v.Get(v.Location(v.Get(links[0])))
+		if got := said(page.Find("#problem")); got != "That link isn’t from the newest email, or not all of it arrived. Use the newest email." {
+			t.Errorf("%s: the problem is %q", pages, got)
+		}
+		if page.Find("input[name=code]").Length() != 0 || page.Find("form[action$='/new-code'] button[aria-describedby=problem]").Length() != 1 {
+			t.Errorf("%s: the page says %q", pages, said(page.Find("main")))
+		}
+		if got := said(v.Get(base + "/code").Find("#problem")); !strings.Contains(got, "codes are off for now") {
+			t.Errorf("%s: afterwards the problem is %q", pages, got)
+		}
+		if got := v.Get(links[1]); got.StatusCode != http.StatusOK || got.Find("form .act").Length() != 1 {
+			t.Errorf("%s: the newest link gives %d", pages, got.StatusCode)
+		}
+		f.DB.Exec(t, "update sign_in_limits set failed = 0")
+	}
+}
+
 // TestLinkAlone: where codes work no more, the page says so, and the link of the next email leads on.
 func TestLinkAlone(t *testing.T) {
 	t.Parallel()

@@ -212,9 +212,9 @@ func (p *pages) askCode(w http.ResponseWriter, r *http.Request, s signIn) error 
 	switch news := r.URL.RawQuery; {
 	case typed.Expired:
 		v.Problem = "expired"
-	case typed.NoCodes:
+	case typed.NoCodes && news != "old-link":
 		v.Problem = "no-codes"
-	case typed.AttemptsLeft == 0:
+	case typed.AttemptsLeft == 0 && !typed.NoCodes:
 		v.Problem = "spent"
 	case news == "malformed", news == "older", news == "old-link", news == "wrong" && typed.AttemptsLeft < account.Attempts:
 		v.Problem = news

@@ -203,19 +203,19 @@ func (c *console) showEvent(w http.ResponseWriter, r *http.Request, shown hookEv
 }
 
 func (c *console) askAddress(r *http.Request, say writer, partner client.Client, _ refused) (confirmation, error) {
-	endpoint, _, err := c.endpointOf(r, partner.ID)
+	endpoint, set, err := c.endpointOf(r, partner.ID)
 	return confirmation{
-		Names: []any{"Partner", partner.Name},
-		Says:  []template.HTML{say.HTML("console.webhook.address.says")},
-		Back:  c.hooksPath(partner),
+		Names: []any{"Partner", partner.Name}, Back: c.hooksPath(partner),
+		Says: []template.HTML{say.HTML("console.webhook.address.says")},
 		Fields: []field{{Name: "url", Type: "url", Label: say.HTML("console.webhook.address.label"),
 			Hint: say.HTML("console.webhook.address.hint"), Max: webhook.MaxURL, Value: endpoint.URL}},
+		Hidden: []named{{"first", strconv.FormatBool(!set)}},
 	}, err
 }
 
-// setAddress sets the webhook's address. For the first address it shows the new secret.
+// setAddress sets the webhook's address. For the first address it shows the new secret, or, after a second click, says where that was shown.
 func (c *console) setAddress(w http.ResponseWriter, r *http.Request, partner client.Client) error {
-	form, err := site.ReadForm(w, r, "url")
+	form, err := site.ReadForm(w, r, "url", "first")
 	if err != nil {
 		return err
 	}
@@ -224,7 +224,7 @@ func (c *console) setAddress(w http.ResponseWriter, r *http.Request, partner cli
 		return refused{form, err}
 	}
 	if err != nil || secret == "" {
-		return outcome(err, c.hooksPath(partner), "webhook_set")
+		return outcome(err, c.hooksPath(partner), map[bool]string{true: "webhook_exists", false: "webhook_set"}[form["first"] == "true"])
 	}
 	return c.writeWebhookSecret(w, r, partner, "console.webhook.address.set", secret)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"connect-svc/internal/admin/portal"
 	"connect-svc/internal/admin/usage"
 	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/foundation/page"
@@ -71,6 +72,34 @@ func TestWebhookEndpoint(t *testing.T) {
 	v.goes(v.Post(path+"/remove"), path+"?done=webhook_removed")
 	v.shows(v.Get(path+"?done=webhook_removed"), "Ride Club", "The webhook is removed.", "The partner has no webhook")
 	f.acts(t, partner.ID, "ada webhook.created", "ada webhook.url_set", "ada webhook.secret_rotated", "ada webhook.paused", "ada webhook.resumed", "ada webhook.removed")
+}
+
+// If the button for the first address is pressed twice, the browser drops the answer with the secret. The other one says that there was one.
+func TestFirstWebhookTwice(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	partner := f.DB.Client(t)
+	f.config.Changes = portal.Changes{Webhooks: true}
+	for name, who := range map[string]struct {
+		visitor
+		base string
+	}{
+		"an operator": {f.signedIn(t, edgetest.AdaToken), pathOf(partner.ID)},
+		"an engineer": {f.engineer(t, f.portal(t), partner.ID), portal.Path + "/" + partner.ID.String()},
+	} {
+		v, path := who.visitor, who.base+"/webhooks"
+		form := formOf(v.Get(path+"/address"), "url", "https://ride.example/hooks")
+		v.shows(v.Post(path+"/address", form...), "The webhook is set", "Webhook secret")
+		v.goes(v.Post(path+"/address", form...), path+"?done=webhook_exists")
+		v.shows(v.Get(path+"?done=webhook_exists"), partner.Name, "The address is set.", "the first answer showed its secret")
+		changed := formOf(v.Get(path+"/address"), "url", "https://ride.example/other")
+		for range 2 {
+			v.goes(v.Post(path+"/address", changed...), path+"?done=webhook_set")
+		}
+		if err := f.Webhooks.RemoveEndpoint(t.Context(), partner.ID); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
 }
 
 func TestWebhookEvents(t *testing.T) {

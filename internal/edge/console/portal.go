@@ -53,10 +53,7 @@ func (c *console) portalSession(r *http.Request) (portal.Session, error) {
 		return portal.Session{}, portal.ErrNoSession
 	}
 	text, key, _ := strings.Cut(cookie.Value, ".")
-	partner, err := uuid.Parse(text)
-	if err != nil {
-		return portal.Session{}, portal.ErrNoSession
-	}
+	partner, _ := uuid.Parse(text) // one that is malformed is nobody's
 	return c.Portal.Session(r.Context(), partner, key)
 }
 
@@ -142,7 +139,10 @@ func (c *console) leave(w http.ResponseWriter, r *http.Request) error {
 		err = c.Portal.SignOut(r.Context(), session)
 	}
 	setPortalCookie(w, uuid.Nil, "", -time.Second)
-	return cmp.Or[error](err, site.Redirect(portal.Path+"?signed-out"))
+	if err != nil && !errors.Is(err, portal.ErrNoSession) { // the latter often by a first click
+		return err
+	}
+	return site.Redirect(portal.Path + "?signed-out")
 }
 
 // setPortalCookie sets the cookie. It is SameSite=Strict, so that no other site can open the portal's pages or send its forms.

@@ -342,6 +342,27 @@ func TestLinkThatIsOpenedTwice(t *testing.T) {
 	}
 }
 
+// Who presses "Sign out" twice, or after the session has ended, is told to be signed out, as in the console.
+func TestPortalSignOutTwice(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	partner := f.DB.Client(t)
+	server, path := f.portal(t), portal.Path+"/"+partner.ID.String()+"/sign-out"
+	v, dropped, late := f.engineer(t, server, partner.ID), f.engineer(t, server, partner.ID), f.engineer(t, server, partner.ID)
+	cookie := dropped.Cookies("/")[portalCookie]
+	for range 2 {
+		v.goes(v.Post(path), portal.Path+"?signed-out")
+		dropped.Give("/", &http.Cookie{Name: portalCookie, Value: cookie.Value, Path: "/", Secure: true})
+		dropped.goes(dropped.Post(path), portal.Path+"?signed-out")
+	}
+	f.DB.Clock.Advance(portal.SessionLifetime)
+	late.goes(late.Post(path), portal.Path+"?signed-out")
+	late.shows(late.Get(portal.Path+"?signed-out"), "You have signed out")
+	if ended := pgtest.Value[int](t, f.DB, "select count(*) from audit_log where action = 'client.portal_session_ended' and actor = 'partner:kim'"); ended != 2 {
+		t.Errorf("the log has %d ends", ended)
+	}
+}
+
 // However many test deliveries an engineer asks for at once, as many reach the receiver as the budget allows, each with an entry in the log. The page says
 // when it goes on.
 func TestBudgetOfTestDeliveries(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,13 +60,9 @@ func (c *console) portalSession(r *http.Request) (portal.Session, error) {
 
 // ownSession is portalSession of the partner in the path.
 func (c *console) ownSession(r *http.Request) (portal.Session, error) {
-	partner, err := site.PathID(r, "partner")
-	if err != nil {
-		return portal.Session{}, err
-	}
 	session, err := c.portalSession(r)
-	if err == nil && session.ClientID != partner {
-		return portal.Session{}, portal.ErrNoSession
+	if partner, wrong := site.PathID(r, "partner"); wrong != nil || err == nil && session.ClientID != partner {
+		return portal.Session{}, cmp.Or(wrong, portal.ErrNoSession)
 	}
 	return session, err
 }
@@ -239,7 +236,7 @@ func (c *console) endSessions(_ http.ResponseWriter, r *http.Request, partner cl
 	return outcome(c.Portal.EndAll(r.Context(), partner.ID), c.partnerPath(partner.ID)+"/portal", "sessions_ended")
 }
 
-// sessionOf returns the link or session in the path. Error: portal.ErrNoSession.
+// sessionOf returns the link or session in the path. If it has ended, often by a first click, it redirects to the list.
 func (c *console) sessionOf(r *http.Request) (portal.Session, error) {
 	partner, err := c.partnerOf(r)
 	if err != nil {
@@ -250,12 +247,10 @@ func (c *console) sessionOf(r *http.Request) (portal.Session, error) {
 		return portal.Session{}, err
 	}
 	all, err := c.Portal.Sessions(r.Context(), partner.ID)
-	for _, session := range all {
-		if session.ID == id {
-			return session, nil
-		}
+	if i := slices.IndexFunc(all, func(session portal.Session) bool { return session.ID == id }); i >= 0 {
+		return all[i], nil
 	}
-	return portal.Session{}, cmp.Or(err, site.ErrNotFound)
+	return portal.Session{}, outcome(err, c.partnerPath(partner.ID)+"/portal", "session_ended")
 }
 
 func (c *console) confirmEndSession(_ *http.Request, say writer, session portal.Session, _ refused) (confirmation, error) {
@@ -266,5 +261,9 @@ func (c *console) confirmEndSession(_ *http.Request, say writer, session portal.
 }
 
 func (c *console) endSession(_ http.ResponseWriter, r *http.Request, session portal.Session) error {
-	return outcome(c.Portal.End(r.Context(), session.ClientID, session.ID), c.partnerPath(session.ClientID)+"/portal", "session_ended")
+	err := c.Portal.End(r.Context(), session.ClientID, session.ID)
+	if errors.Is(err, portal.ErrNoSession) { // since it was found
+		err = nil
+	}
+	return outcome(err, c.partnerPath(session.ClientID)+"/portal", "session_ended")
 }

@@ -342,6 +342,37 @@ func TestLinkThatIsOpenedTwice(t *testing.T) {
 	}
 }
 
+// The pages speak to the partner's engineers, who know of no console and are the operator's contact themselves.
+func TestPortalSpeaksToEngineers(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	partner, _ := f.ConnectNew(t, "Ride Club")
+	f.config.Changes = portal.Changes{Webhooks: true, Secrets: true}
+	v := f.engineer(t, f.portal(t), partner.ID)
+	home, forms := portal.Path+"/"+partner.ID.String(), 0
+	speaks := func(p edgetest.Page) {
+		t.Helper()
+		forms += p.Find("main form").Length()
+		text := strings.ToLower(strings.Join(strings.Fields(p.Find("html").Text()), " "))
+		for _, word := range []string{"console", "your contact"} {
+			if strings.Contains(text, word) {
+				t.Errorf("%s %s says %q: %s", p.Request.Method, p.Request.URL.Path, word, text)
+			}
+		}
+	}
+	for pattern, who := range rightsOf(t, f.config) {
+		if rest, about := strings.CutPrefix(pattern, "{partner}"); about && who != operator {
+			speaks(v.Get(home + strings.Replace(rest, "{language}", "en", 1)))
+			speaks(v.Post(home+rest, "no such field", ""))
+		}
+	}
+	if forms == 0 {
+		t.Error("no page had a form")
+	}
+	v.Header.Set("Sec-Fetch-Site", "cross-site")
+	speaks(v.Post(home + "/secret"))
+}
+
 // Who presses "Sign out" twice, or after the session has ended, is told to be signed out, as in the console.
 func TestPortalSignOutTwice(t *testing.T) {
 	t.Parallel()

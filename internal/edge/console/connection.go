@@ -99,18 +99,13 @@ func (c *console) why(ctx context.Context, words writer, life oauth.Connection, 
 			span = words.amount("hours", hours)
 		}
 		return say(key, "Time", span, "Last", instant(last), "Since", instant(life.RefreshDeadline)), nil
-	case oauth.Revoked:
-		end, err := c.endOf(ctx, life, latest, "connection.revoked")
+	case oauth.Revoked, oauth.Disconnected:
+		end, err := c.endOf(ctx, life, latest, "connection."+string(life.State))
 		if err != nil || end == nil {
-			return say("revoked_long_ago"), err
+			return say(string(life.State) + "_long_ago"), err
 		}
-		return say("revoked."+reasonOf(*end), "Since", instant(end.At), "Actor", end.Actor), nil
-	case oauth.Disconnected:
-		end, err := c.endOf(ctx, life, latest, "connection.disconnected")
-		if err != nil || end == nil {
-			return say("disconnected_long_ago"), err
-		}
-		return say("disconnected."+endedBy(*end), "Since", instant(end.At), "Actor", end.Actor), nil
+		by := map[oauth.State]func(audit.Event) string{oauth.Revoked: reasonOf, oauth.Disconnected: endedBy}[life.State]
+		return say(string(life.State)+"."+by(*end), "Since", instant(end.At), "Actor", end.Actor), nil
 	case oauth.Authorized:
 	}
 	switch {
@@ -119,7 +114,8 @@ func (c *console) why(ctx context.Context, words writer, life oauth.Connection, 
 		if err != nil || since == nil {
 			return say("disabled_long_ago"), err
 		}
-		return say("disabled", "Since", instant(since.At)), nil
+		key := map[string]string{string(client.Offboarded): "disconnected.offboarded"}[life.ClientStatus] // it has not been ended yet
+		return say(cmp.Or(key, "disabled"), "Since", instant(since.At)), nil
 	case life.MissingScopes != 0:
 		return say("lost_scopes", "Scopes", life.MissingScopes.String()), nil
 	case len(life.Reads) == 0:

@@ -1,6 +1,8 @@
 package console
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -12,8 +14,10 @@ import (
 
 	"connect-svc/internal/admin/audit"
 	"connect-svc/internal/domain/activity"
+	"connect-svc/internal/domain/client"
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/foundation/page"
+	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/foundation/work"
 	"connect-svc/internal/testing/edgetest"
@@ -384,6 +388,14 @@ func TestWhyAConnectionStopped(t *testing.T) {
 			must(t, err)
 			return tokens
 		}}, []string{"It ended at 2026-03-10 12:34", "Club was offboarded"}},
+		"the partner is offboarded, and the connection is not ended yet": {[]act{func(t *testing.T, f *fixture, partner pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
+			interrupted := errors.New("no time left")
+			clients := client.NewRegistry(f.DB.Pool, func(context.Context, *postgres.Pool, uuid.UUID) (int64, error) { return 0, interrupted })
+			if _, err := clients.Offboard(t.Context(), partner.ID); !errors.Is(err, interrupted) {
+				t.Fatal(err)
+			}
+			return tokens
+		}}, []string{"authorized partner offboarded It ended at 2026-03-10 12:34", "when <Ride> Club was offboarded."}},
 		"a scope is gone": {[]act{func(t *testing.T, f *fixture, partner pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
 			f.DB.Exec(t, "update clients set scopes = 3 where client_id = $1", partner.ID)
 			return tokens

@@ -94,6 +94,9 @@ func (c *console) why(ctx context.Context, words writer, life oauth.Connection, 
 			last, key = life.AuthorizedAt, "lapsed_unused"
 		}
 		unused := life.RefreshDeadline.Sub(last)
+		if unused == 0 { // oauth.Replay has begun it, and nobody has refreshed it
+			return say("reconciled", "Since", instant(last)), nil
+		}
 		span := words.amount("whole_days", int(unused.Round(24*time.Hour).Hours()/24))
 		if hours := int(unused.Round(time.Hour).Hours()); hours < 48 {
 			span = words.amount("hours", hours)

@@ -319,8 +319,11 @@ func TestWhyAConnectionStopped(t *testing.T) {
 			lost := oauth.Act{
 				UserID: f.User.ID, ClientID: partner.ID, Version: version, Action: action, Actor: by, At: f.DB.Now(), Until: f.DB.Now().Add(time.Minute),
 			}
-			if action == "connection.revoked" {
+			switch action {
+			case "connection.revoked":
 				lost.Reason = "refresh_token_revoked"
+			case "connection.authorized":
+				lost.Scopes = scope.All
 			}
 			changed, err := oauth.Replay(work.WithActor(t.Context(), "grace"), f.DB.Pool, []oauth.Act{lost})
 			if must(t, err); changed[action] != 1 {
@@ -370,6 +373,8 @@ func TestWhyAConnectionStopped(t *testing.T) {
 			must(t, f.config.OAuth.DisconnectByOperator(t.Context(), f.User.ID, partner.ID))
 			return tokens
 		}}, []string{"The operator disconnected <Ride> Club at 2026-03-10 12:34"}},
+		"an authorization, replayed": {[]act{refresh, replayed("connection.authorized", 2, "client")}, []string{
+			"lapsed The database was restored to a time before the user authorized it at 2026-03-10 13:34", "works again once <Ride> Club refreshes it"}},
 		"the user disconnects, replayed": {[]act{replayed("connection.disconnected", 2, "user")}, []string{
 			"The user disconnected <Ride> Club at 2026-03-10 12:34", "The user disconnected", "Webhook connection.revoked: user_disconnected"}},
 		"the partner disconnects, replayed": {[]act{replayed("connection.disconnected", 2, "client")}, []string{"Club disconnected at 2026-03-10 12:34"}},

@@ -35,6 +35,7 @@ type Connected struct {
 	Partner                   string
 	Version                   int64
 	Live                      bool // the partner can read
+	Over                      bool // nobody can connect with the partner again
 	Scopes                    scope.Set
 	HistoryFrom, AuthorizedAt time.Time
 	Browser                   string // in which the user allowed it, in words, or empty if unknown
@@ -94,13 +95,11 @@ func (a *Accounts) receipt(ctx context.Context, notice Notice) (Letter, error) {
 // connected returns the connection of a receipt. Of several receipts of a kind that wait, only the latest is sent. Error: ErrNoLetter.
 func (a *Accounts) connected(ctx context.Context, r receipt) (Connected, error) {
 	key := accountdb.DeleteEarlierNoticesParams{Recipient: r.Recipient, Kind: r.Kind, ClientID: r.ClientID.String(), PutAt: r.PutAt}
-	if err := a.queries.DeleteEarlierNotices(ctx, key); err != nil {
-		return Connected{}, postgres.Wrap("account: receipt", err)
-	}
+	deleted := a.queries.DeleteEarlierNotices(ctx, key)
 	latest, err := a.queries.IsLatestNotice(ctx, accountdb.IsLatestNoticeParams{
 		Recipient: key.Recipient, Kind: key.Kind, ClientID: key.ClientID, PutAt: key.PutAt,
 	})
-	if err != nil {
+	if err = cmp.Or(deleted, err); err != nil {
 		return Connected{}, postgres.Wrap("account: receipt", err)
 	}
 	if !latest {
@@ -131,6 +130,9 @@ func (r receipt) letter() Letter {
 			{language.Text("receipt.ended_at"), language.Moment(r.PutAt.In(zone))},
 		}
 		l.Why, l.Act = language.Text("receipt.ended_again", "Partner", partner), language.Text("account.name")
+		if r.of.Over {
+			l.Why = language.Text("receipt.ended_all")
+		}
 		l.Closing = language.Text("disconnect.stays_there", "Partner", partner)
 	case newBrowser:
 		l.Subject, l.Why = language.Text("receipt.signed_in"), language.Text("receipt.signed_in_undo")
@@ -152,10 +154,7 @@ func scopesIn(language *locale.Locale, scopes scope.Set) string {
 }
 
 func browserIn(language *locale.Locale, name string) string {
-	if name == "" {
-		return language.Text("browsers.unknown")
-	}
-	return name
+	return cmp.Or(name, language.Text("browsers.unknown"))
 }
 
 const (

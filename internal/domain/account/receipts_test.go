@@ -125,8 +125,11 @@ func TestReceiptsOfConnections(t *testing.T) {
 		"by the partner": {connectionEnded, `{"by": "partner"}`, func(c *Connected) { c.Live = false }, nil, []string{"Stride & Co has ended its connection", "https://service.example/account\n", "keeps what it has"}},
 		"by a replay":    {connectionEnded, `{"by": "replay"}`, func(c *Connected) { c.Live = false }, nil, []string{"used twice"}},
 		"by us":          {connectionEnded, `{"by": "operator"}`, func(c *Connected) { c.Live = false }, nil, []string{"We’ve ended the connection of Stride & Co"}},
-		"by lapse":       {connectionEnded, `{"by": "lapse"}`, func(c *Connected) { c.Live = false }, nil, []string{"for a long time"}},
-		"begun since":    {connectionEnded, `{"by": "partner"}`, func(*Connected) {}, nil, nil},
+		"for good": {connectionEnded, `{"by": "operator"}`, func(c *Connected) { c.Live, c.Over = false, true }, nil, []string{
+			"We’ve ended the connection of Stride & Co", "\n\nYou’ll find all your connections here:\n\nhttps://service.example/account\n",
+		}},
+		"by lapse":    {connectionEnded, `{"by": "lapse"}`, func(c *Connected) { c.Live = false }, nil, []string{"for a long time"}},
+		"begun since": {connectionEnded, `{"by": "partner"}`, func(*Connected) {}, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

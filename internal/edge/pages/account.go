@@ -322,7 +322,7 @@ func FindConnection(server *oauth.Server) func(ctx context.Context, userID, clie
 		}
 		return account.Connected{
 			Partner: c.Partner.Name, Version: c.Version, Live: c.State == oauth.Authorized, Scopes: c.Scopes,
-			HistoryFrom: c.HistoryFrom, AuthorizedAt: c.AuthorizedAt, Browser: c.Browser,
+			HistoryFrom: c.HistoryFrom, AuthorizedAt: c.AuthorizedAt, Browser: c.Browser, Over: c.ClientStatus == "offboarded",
 		}, err
 	}
 }

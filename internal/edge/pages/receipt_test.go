@@ -45,6 +45,32 @@ func (f *fixture) allow(t testing.TB) (visitor, oauth.Tokens) {
 
 const begun = "Stride & Co can now see your activity"
 
+// TestReceiptOfAnOffboardedCompany: it does not lead back to the company, where nobody can connect again. That of another end does.
+func TestReceiptOfAnOffboardedCompany(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, receipts)
+	end := func(act func() error) (text string) {
+		t.Helper()
+		f.connect(t, scope.All)
+		f.receipt(t, begun)
+		if err := act(); err != nil {
+			t.Fatal(err)
+		}
+		email := f.post.NextNotice(t)
+		if email.Subject != "Stride & Co can no longer see your activity" || !strings.Contains(email.Text, at("/account")) {
+			t.Errorf("the receipt %q:\n%s", email.Subject, email.Text)
+		}
+		return email.Text
+	}
+	const again = "To connect again, start at Stride & Co."
+	if text := end(func() error { return f.OAuth.DisconnectByOperator(t.Context(), f.User.ID, f.client.ID) }); !strings.Contains(text, again) {
+		t.Errorf("the receipt of an end:\n%s", text)
+	}
+	if text := end(func() error { _, err := f.Clients.Offboard(t.Context(), f.client.ID); return err }); strings.Contains(text, again) {
+		t.Errorf("the receipt of an offboarded company:\n%s", text)
+	}
+}
+
 // TestReceiptEndsAConnection: without a session and without a code, by one press, once. Opening the link any number of times changes nothing.
 func TestReceiptEndsAConnection(t *testing.T) {
 	t.Parallel()

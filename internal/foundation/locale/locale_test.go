@@ -157,6 +157,24 @@ func TestTextsAreSet(t *testing.T) {
 	}
 }
 
+// TestTextsTellNoGender: the user is a woman, a man or neither. A French participle agrees with "vous" before it, and the Polish past tense with its
+// subject.
+func TestTextsTellNoGender(t *testing.T) {
+	t.Parallel()
+	for tag, gendered := range map[string]*regexp.Regexp{
+		"fr": regexp.MustCompile(`(?i)\bvous (a|ont|avons|êtes|serez) (\p{L}+é|\p{L}+u|\p{L}+is)([^\p{L}]|$)`),
+		"pl": regexp.MustCompile(`ł[ae](ś|m)([^\p{L}]|$)`),
+	} {
+		for key, message := range messages(t, tag) {
+			for _, form := range forms(message) {
+				if found := gendered.FindString(inserted.ReplaceAllString(form, "x")); found != "" {
+					t.Errorf("%s: %s says %q: %q", tag, key, found, form)
+				}
+			}
+		}
+	}
+}
+
 func TestNegotiate(t *testing.T) {
 	t.Parallel()
 	for header, want := range map[string]string{

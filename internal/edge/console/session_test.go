@@ -40,6 +40,13 @@ func TestSignIn(t *testing.T) {
 	if strings.Contains(wrong.Source, edgetest.AdaToken) || len(wrong.Cookies()) != 0 {
 		t.Error("a wrong token is shown again, or got a cookie")
 	}
+	said := "" // of the field, which has the focus
+	for id := range strings.FieldsSeq(wrong.Find("#token[aria-invalid]").AttrOr("aria-describedby", "")) {
+		said += strings.TrimSpace(wrong.Find("#"+id).Text()) + "; "
+	}
+	if !strings.HasPrefix(said, "No operator has this token.") || !strings.Contains(said, "CONNECT_OPERATOR_TOKEN") {
+		t.Errorf("the field is described by %q", said)
+	}
 	if log := f.Log.String(); !strings.Contains(log, `"code":"unauthorized"`) || strings.Contains(log, edgetest.AdaToken) {
 		t.Errorf("the log: %s", log)
 	}

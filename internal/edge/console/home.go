@@ -21,6 +21,7 @@ const mostInNeed = 10
 type homeView struct {
 	Firing  []firing
 	InNeed  []partnerInNeed
+	More    bool  // partners are in need than are listed
 	Changes int64 // requests of partners that wait
 	Days    daysView
 	Glances []glance // none if nothing happened
@@ -51,21 +52,20 @@ func (c *console) showHome(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	x := homeView{Firing: serviceView{Facts: c.Alerts(r.Context())}.firing()}
-	report, err := c.lastDays(r, uuid.Nil)
-	if err != nil {
+	var err error
+	if x.Days, err = c.lastDays(r, uuid.Nil); err != nil {
 		return err
 	}
-	x.Days = report
-	if len(report.Figures) > 0 {
-		x.Glances = c.writer(r).glances(report.days)
+	if len(x.Days.Figures) > 0 {
+		x.Glances = c.writer(r).glances(x.Days.days)
 	}
 	if x.Changes, err = c.Clients.CountChanges(r.Context()); err != nil {
 		return err
 	}
-	inNeed, err := c.Usage.InNeed(r.Context(), mostInNeed)
-	say := c.writer(r)
-	for _, partner := range inNeed {
-		x.InNeed = append(x.InNeed, partnerInNeed{partner, say.wrong(partner.Day)})
+	inNeed, err := c.Usage.InNeed(r.Context(), mostInNeed+1)
+	x.More = len(inNeed) > mostInNeed
+	for _, partner := range inNeed[:min(len(inNeed), mostInNeed)] {
+		x.InNeed = append(x.InNeed, partnerInNeed{partner, c.writer(r).wrong(partner.Day)})
 	}
 	if err != nil {
 		return err

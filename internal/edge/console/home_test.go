@@ -82,6 +82,29 @@ func TestHome(t *testing.T) {
 	v.fails(v.Get(Path), http.StatusInternalServerError, "Something went wrong")
 }
 
+// Of many partners in need the worst ten are on the home page, which says so, and leads to all.
+func TestHomeOfABadDay(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	v := f.signedIn(t, edgetest.GraceToken)
+	const more = "More partners need attention. These are the worst."
+	for n := 1; n <= mostInNeed+1; n++ {
+		f.DB.Exec(t, "insert into usage_days values ($1, $2, 'failed', $3)", f.DB.Client(t).ID, start, n)
+		home := v.Get(Path)
+		if got := home.Find(".needs li").Length(); got != n {
+			t.Errorf("%d lines of %d partners", got, n)
+		}
+		if told := strings.Contains(home.Find(".needs").Text(), more); told != (n > mostInNeed) {
+			t.Errorf("%d partners: more are told of: %t", n, told)
+		}
+	}
+	all := v.Get(v.Get(Path).Find(".needs li a").Last().AttrOr("href", ""))
+	v.shows(all, "Partners")
+	if rows := all.Find("tbody tr").Length(); rows != mostInNeed+1 {
+		t.Errorf("the list has %d partners", rows)
+	}
+}
+
 // Firing alerts are on the home page, with a way to their advice.
 func TestHomeAlerts(t *testing.T) {
 	t.Parallel()

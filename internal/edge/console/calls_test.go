@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -144,6 +145,29 @@ func TestFind(t *testing.T) {
 	for _, path := range []string{usersPath, partnersPath, servicePath, auditPath, userPath(f.User.ID)} {
 		if boxes := v.Get(path).Find(`header form[action="/console/find"] input[name=q]`).Length(); boxes != 1 {
 			t.Errorf("%s has %d search boxes", path, boxes)
+		}
+	}
+}
+
+// The search lists the first twenty partners whose names contain a text, says so, and leads to all.
+func TestFindMany(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	v := f.signedIn(t, edgetest.GraceToken)
+	for n := 1; n <= 21; n++ {
+		f.DB.Client(t, func(c *pgtest.Client) { c.Name = fmt.Sprintf("Club & Co %d", n) })
+		if n < 19 {
+			continue
+		}
+		found := v.Get(toFind("club & co"))
+		more := found.Find(`a[href^="` + partnersPath + `?q="]`)
+		if rows := found.Find("tbody tr").Length(); rows != min(n, 20) || more.Length() != n/20 {
+			t.Errorf("%d partners: %d rows, %d links to more", n, rows, more.Length())
+		}
+		if n == 21 {
+			if all := v.Get(more.AttrOr("href", "")); all.Find("tbody tr").Length() != n {
+				t.Errorf("the link leads to %d of %d partners", all.Find("tbody tr").Length(), n)
+			}
 		}
 	}
 }

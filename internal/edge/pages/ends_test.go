@@ -9,6 +9,7 @@ import (
 
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/foundation/scope"
+	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -95,5 +96,36 @@ func TestBrowsersCanBeTold(t *testing.T) {
 	v.enter(email)
 	if got := said(v.account().Find(".browsers li").First().Find(".aside")); got != "Last sign-in: 21 November 2026, 13:09First sign-in: 21 November 2026, 13:00" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestAccountCodeOfLongAgo: who enters a code or opens its link after the code was swept is told that it is too old, in the browser that asked for
+// it. In another one the link leads to that browser still.
+func TestAccountCodeOfLongAgo(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	v, other := f.visitor(t), f.visitor(t)
+	link, code := v.linked(accountBase)
+	f.DB.Clock.Advance(account.CodeLifetime + 6*time.Minute)
+	if err := f.Accounts.Sweep(t.Context(), f.DB.Now().Add(-5*time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	for want, answer := range map[string]edgetest.Page{
+		"This code is more than 10 minutes old and no longer works.": v.Post("/account/code", "code", code),
+		"This link is more than 10 minutes old and no longer works.": v.Get(link),
+	} {
+		page := v.Get(v.Location(answer))
+		if got := said(page.Find("[role=status]")); got != want || page.Find("input[name=email]").Length() != 1 {
+			t.Errorf("the page says %q, want %q", got, want)
+		}
+	}
+	if got := v.Location(v.Post(link)); got != "/account/sign-in?late-link" {
+		t.Errorf("the button of the link leads to %q", got)
+	}
+	if got := other.Get(link).Find("h1").Text(); got != headingElsewhere {
+		t.Errorf("another browser sees %q", got)
+	}
+	if got := v.Location(v.Get("/account/code")); got != "/account/sign-in" {
+		t.Errorf("the page for the code leads to %q", got)
 	}
 }

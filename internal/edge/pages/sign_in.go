@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"time"
@@ -35,17 +36,20 @@ func (p *pages) routeSignIn(router chi.Router, base string, find func(*http.Requ
 		}
 		return s, err
 	}
-	// Without a sign-in these pages redirect to the form for the address, which says why if the browser lacks the cookie of one.
+	// Without a sign-in these pages redirect to the form for the address, which says why if the browser lacks the cookie of one, or it was long ago.
 	orBegin := func(handle site.About[signIn]) http.HandlerFunc {
 		return p.page(func(w http.ResponseWriter, r *http.Request) error {
 			err := site.Given(begun, handle)(w, r)
-			if errors.Is(err, account.ErrNoSignIn) && base == accountBase && cookieText(r, signInCookie) == "" {
+			_, asked := p.Accounts.OpenSignIn(cookieText(r, signInCookie))
+			switch {
+			case !errors.Is(err, account.ErrNoSignIn):
+				return err
+			case base == accountBase && cookieText(r, signInCookie) == "":
 				return site.Redirect(base + "/sign-in?not-begun")
+			case base == accountBase && asked && r.Method == http.MethodPost: // a form of a code that was swept
+				return site.Redirect(base + "/sign-in?late")
 			}
-			if errors.Is(err, account.ErrNoSignIn) {
-				return site.Redirect(baseOf(r) + "/sign-in")
-			}
-			return err
+			return site.Redirect(baseOf(r) + "/sign-in")
 		})
 	}
 	router.Get(base+"/sign-in", p.page(site.Given(find, p.askAddress)))
@@ -145,10 +149,7 @@ func (p *pages) sendNewCode(w http.ResponseWriter, r *http.Request, s signIn) er
 	if err != nil {
 		return err
 	}
-	if err = p.sendCode(r, s, typed.Email); err != nil {
-		return err
-	}
-	return site.Redirect(s.view.Base + "/code?again")
+	return cmp.Or[error](p.sendCode(r, s, typed.Email), site.Redirect(s.view.Base+"/code?again"))
 }
 
 func (p *pages) sendCode(r *http.Request, s signIn, email string) error {
@@ -267,6 +268,8 @@ func (p *pages) elsewhere(find func(*http.Request) (signIn, error), handle site.
 			}
 		} else if !errors.Is(err, account.ErrNoSignIn) {
 			return err
+		} else if _, asked := p.Accounts.OpenSignIn(cookieText(r, signInCookie)); asked && baseOf(r) == accountBase { // and the link was swept
+			return site.Redirect(accountBase + "/sign-in?late-link")
 		}
 		p.site.Write(w, r, http.StatusOK, "link-elsewhere", view{})
 		return nil

@@ -31,6 +31,7 @@ func (c *console) lastChange(r *http.Request, partner uuid.UUID) (*client.Change
 type changeView struct {
 	aboutPartner
 	Request *client.ChangeRequest // nil if there is none
+	Seen    string                // hash of the registration that would change
 	Changes []client.FieldChange
 	Alike   []client.Client // for operators: partners whose names users could mistake for the one that is asked for
 }
@@ -47,7 +48,7 @@ func (v changeView) Of(field, value string) any {
 }
 
 func (c *console) showChange(w http.ResponseWriter, r *http.Request, partner client.Client) error {
-	x := changeView{aboutPartner: aboutPartner{partner, "changes"}}
+	x := changeView{aboutPartner: aboutPartner{partner, "changes"}, Seen: seenAs(partner.Registration)}
 	var err error
 	if x.Request, err = c.lastChange(r, partner.ID); err != nil {
 		return err
@@ -112,17 +113,18 @@ type openChange struct {
 	request client.ChangeRequest
 }
 
-// openChangeOf returns the partner in the path with its request, which is open and the one that the page has shown. Error:
-// client.ErrNoChangeRequest.
+// openChangeOf returns the partner in the path with its request, which is open and the one that the page has shown, beside the registration as it
+// is. If somebody has changed that since, it redirects to the page. Error: client.ErrNoChangeRequest.
 func (c *console) openChangeOf(r *http.Request) (change openChange, err error) {
-	if change.partner, err = c.changeable(r); err != nil {
-		return change, err
+	if change.partner, err = c.changeable(r); err == nil {
+		change.request, err = c.Clients.ChangeRequest(r.Context(), change.partner.ID)
 	}
-	if change.request, err = c.Clients.ChangeRequest(r.Context(), change.partner.ID); err != nil {
-		return change, err
-	}
-	if change.request.State != client.ChangeOpen || r.URL.Query().Get("request") != change.request.ID.String() {
+	switch seen := r.URL.Query().Get("seen"); {
+	case err != nil:
+	case change.request.State != client.ChangeOpen || r.URL.Query().Get("request") != change.request.ID.String():
 		err = client.ErrNoChangeRequest
+	case seen != "" && seen != seenAs(change.partner.Registration):
+		err = done(c.changePath(change.partner.ID), "change_moved")
 	}
 	return change, err
 }
@@ -178,13 +180,11 @@ func (c *console) listChanges(w http.ResponseWriter, r *http.Request) error {
 	if _, err := parseQuery(r); err != nil {
 		return err
 	}
-	var x changeList
-	var err error
-	x.Rows, x.Pages, err = listing(r, firstCursor, "changes", func(after page.Key, limit int) ([]client.OpenChange, error) {
+	rows, pages, err := listing(r, firstCursor, "changes", func(after page.Key, limit int) ([]client.OpenChange, error) {
 		return c.Clients.OpenChanges(r.Context(), after, limit)
 	}, client.OpenChange.Key)
 	if err != nil {
 		return err
 	}
-	return c.write(w, r, "change-list", x)
+	return c.write(w, r, "change-list", changeList{rows, pages})
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/admin/portal"
+	"connect-svc/internal/domain/client"
+	"connect-svc/internal/foundation/work"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -118,6 +120,44 @@ func TestChanges(t *testing.T) {
 	ada.goes(ada.Post(toApprove()), desk+"?done=change_stale")
 	kim.shows(kim.Get(own), "Ride Club", "refused", "callback must begin with https://")
 	ada.fails(ada.Get(desk+"/approve?request="+uuid.NewString()), http.StatusConflict, "The request is no longer open")
+}
+
+// A request is approved beside the registration that the operator has compared it with: if somebody else has changed that, the operator looks again.
+func TestApprovalOfWhatWasCompared(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	partner := f.DB.Client(t, func(c *pgtest.Client) { c.Name = "Ride Club" })
+	kim, ada := f.engineer(t, f.portal(t), partner.ID), f.signedIn(t, edgetest.AdaToken)
+	own, desk := portal.Path+"/"+partner.ID.String()+"/changes", pathOf(partner.ID)+"/changes"
+	const asked, told, later = "https://ride.example/asked", "https://ride.example/told-by-telephone", "https://ride.example/later"
+	kim.goes(kim.Post(own+"/request", formOf(kim.Get(own+"/request"), "callback", asked)...), own+"?done=change_requested")
+	toApprove := func() string { return ada.Get(desk).Find(".acts a").First().AttrOr("href", "") }
+	compared := toApprove()
+	ada.shows(ada.Get(compared), "Approve the request of Ride Club?")
+	update := func(callback string) {
+		t.Helper()
+		if _, err := f.Clients.Update(work.WithActor(t.Context(), "grace"), partner.ID, func(r *client.Registration) { r.CallbackURL = callback }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	is := func(callback string) {
+		t.Helper()
+		if now, err := f.Clients.Get(t.Context(), partner.ID); err != nil || now.CallbackURL != callback {
+			t.Errorf("the callback is %q, %v, want %q", now.CallbackURL, err, callback)
+		}
+	}
+	update(told)
+	for _, answer := range []edgetest.Page{ada.Get(compared), ada.Post(compared)} {
+		ada.goes(answer, desk+"?done=change_moved")
+	}
+	ada.shows(ada.Get(desk+"?done=change_moved"), "Ride Club", "somebody else changed the registration in the meantime", "open", told, asked)
+	is(told)
+	compared = toApprove()
+	ada.goes(ada.Post(compared), desk+"?done=change_approved")
+	is(asked)
+	update(later)
+	ada.fails(ada.Post(compared), http.StatusConflict, "The request is no longer open")
+	is(later)
 }
 
 // A form that is sent twice is saved once, and both answers say so: nobody else has changed anything.

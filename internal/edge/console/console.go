@@ -195,6 +195,6 @@ var doneTexts = map[string]struct{}{
 
 	"partner_changed": {}, "partner_exists": {}, "logo_set": {}, "logo_removed": {}, "partner_disabled": {}, "partner_enabled": {},
 	"partner_revoked": {}, "partner_offboarded": {}, "webhook_set": {}, "webhook_exists": {}, "webhook_removed": {}, "webhook_paused": {}, "webhook_resumed": {},
-	"change_requested": {}, "change_same": {}, "change_withdrawn": {}, "change_approved": {}, "change_refused": {}, "change_stale": {}, "event_replayed": {}, "event_waits": {},
+	"change_requested": {}, "change_same": {}, "change_withdrawn": {}, "change_approved": {}, "change_refused": {}, "change_stale": {}, "change_moved": {}, "event_replayed": {}, "event_waits": {},
 	"server_dismissed": {}, "sessions_ended": {}, "session_ended": {}, "zone_set": {}, "zone_unknown": {},
 }

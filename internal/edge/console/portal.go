@@ -67,10 +67,11 @@ func (c *console) ownSession(r *http.Request) (portal.Session, error) {
 	return session, err
 }
 
-// showOutside is for people without a session.
+// showOutside is for people without a session. It leads others to their pages.
 func (c *console) showOutside(w http.ResponseWriter, r *http.Request) error {
 	if !r.URL.Query().Has("signed-out") {
-		return portal.ErrNoSession
+		session, err := c.portalSession(r)
+		return cmp.Or[error](err, site.Redirect(c.partnerPath(session.ClientID)))
 	}
 	c.site.Write(w, r, http.StatusOK, "failure", view{X: failureView{Name: "signed_out"}})
 	return nil
@@ -103,12 +104,9 @@ func (c *console) askOpen(w http.ResponseWriter, r *http.Request) error {
 
 // open makes a session of a link, in this browser, whose session before it ends.
 func (c *console) open(w http.ResponseWriter, r *http.Request) error {
+	partner, unknown := site.PathID(r, "partner")
 	form, err := site.ReadForm(w, r, "opening")
-	if err != nil {
-		return err
-	}
-	partner, err := site.PathID(r, "partner")
-	if err != nil {
+	if err = cmp.Or(unknown, err); err != nil {
 		return err
 	}
 	former, none := c.portalSession(r)

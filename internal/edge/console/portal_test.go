@@ -373,6 +373,21 @@ func TestPortalSpeaksToEngineers(t *testing.T) {
 	speaks(v.Post(home + "/secret"))
 }
 
+// The address of all partners' pages leads who has a session to the own ones, and tells others that a link is needed.
+func TestPortalFromOutside(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	partner := f.DB.Client(t)
+	server, home := f.portal(t), portal.Path+"/"+partner.ID.String()
+	v, stranger := f.engineer(t, server, partner.ID), visitor{edgetest.Visit(t, server, server.URL)}
+	v.goes(v.Get(portal.Path), home)
+	stranger.fails(stranger.Get(portal.Path), http.StatusForbidden, "This page needs a link")
+	stranger.Give("/", &http.Cookie{Name: portalCookie, Value: "x.y", Path: "/", Secure: true})
+	stranger.fails(stranger.Get(portal.Path), http.StatusForbidden, "This page needs a link")
+	v.goes(v.Post(home+"/sign-out"), portal.Path+"?signed-out")
+	v.fails(v.Get(portal.Path), http.StatusForbidden, "This page needs a link")
+}
+
 // Who presses "Sign out" twice, or after the session has ended, is told to be signed out, as in the console.
 func TestPortalSignOutTwice(t *testing.T) {
 	t.Parallel()

@@ -44,6 +44,20 @@ func TestZone(t *testing.T) {
 		t.Errorf("somebody else sees %q", got)
 	}
 	v.shows(v.Get(Path+"?done=zone_unknown"), "Overview", "There is no such time zone.")
+
+	if _, err := f.Webhooks.SetEndpoint(t.Context(), partner.ID, "https://ride.example/hooks"); err != nil {
+		t.Fatal(err)
+	}
+	other.goes(other.Post(Path+"/zone", "zone", "Europe/Berlin"), Path+"?done=zone_set")
+	for path, fields := range map[string][]string{
+		"/portal/link": {"name", "lee", "rights", "change", "valid", "86400"}, "/secret": {"overlap", "86400", "older", ""},
+		"/webhooks/secret": formOf(other.Get(pathOf(partner.ID) + "/webhooks/secret")),
+	} {
+		made := other.Post(pathOf(partner.ID)+path, fields...)
+		if text := strings.Join(strings.Fields(made.Find("main").Text()), " "); !strings.Contains(text, "until 2026-03-11 13:34:00 12:34 UTC.") {
+			t.Errorf("%s, which is valid for a day, says %q", path, text)
+		}
+	}
 }
 
 func TestChromiumZone(t *testing.T) {

@@ -162,6 +162,21 @@ func TestChangeUser(t *testing.T) {
 	v.shows(v.Get(userPath(f.User.ID)+"?done=user_changed"), "new@example.com", "The user is changed.", "Asia/Tokyo", "2024-05-06")
 	f.wasNoted(t, "user.changed")
 	v.shows(v.Get(path), "Change new@example.com?", "0 sessions")
+
+	// Two operators change the same field: the second one is told, and decides.
+	mine := with(sent(v.Get(path)), "timezone", "Asia/Seoul")
+	for range 2 { // the button is pressed twice
+		v.goes(v.Post(path, with(sent(form), "timezone", "Asia/Tokyo")...), userPath(f.User.ID)+"?done=user_changed")
+	}
+	v.goes(v.Post(path, with(mine, "timezone", "Europe/Rome")...), userPath(f.User.ID)+"?done=user_changed")
+	told := v.Post(path, mine...)
+	if told.StatusCode != http.StatusUnprocessableEntity || told.Find("#f-timezone[aria-invalid]").AttrOr("value", "") != "Asia/Seoul" {
+		t.Errorf("status %d, the field has %q", told.StatusCode, told.Find("#f-timezone").AttrOr("value", ""))
+	}
+	v.shows(told, "Change new@example.com?", "It was changed after you opened the form.")
+	v.shows(v.Get(userPath(f.User.ID)), "new@example.com", "Europe/Rome")
+	v.goes(v.Post(path, sent(told)...), userPath(f.User.ID)+"?done=user_changed")
+	v.shows(v.Get(userPath(f.User.ID)), "new@example.com", "Asia/Seoul")
 	grace := f.signedIn(t, edgetest.GraceToken)
 	grace.fails(grace.Post(path, fields...), http.StatusForbidden, headingReadOnly)
 	v.fails(v.Post(userPath(uuid.New())+"/change", fields...), http.StatusNotFound, "There is no such user")

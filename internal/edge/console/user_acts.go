@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"errors"
 	"html/template"
 	"io"
@@ -91,11 +92,7 @@ func (c *console) askChangeUser(r *http.Request, say writer, user account.User, 
 		},
 	}
 	for _, f := range x.Fields {
-		before := f.Value
-		if no.form != nil {
-			before = no.form[was+f.Name]
-		}
-		x.Hidden = append(x.Hidden, named{was + f.Name, before})
+		x.Hidden = append(x.Hidden, named{was + f.Name, cmp.Or(no.form[was+f.Name], f.Value)})
 	}
 	if errors.Is(no, account.ErrEmailTaken) {
 		x.Fields[0].Problem = say.HTML("console.user.change.taken")
@@ -108,9 +105,14 @@ func (c *console) changeUser(w http.ResponseWriter, r *http.Request, user accoun
 	if err != nil {
 		return err
 	}
+	is := map[string]string{"email": user.Email, "timezone": user.Timezone, "registered_on": user.RegisteredOn.Format(time.DateOnly)}
 	changed := func(name string) *string {
 		if form[name] == form[was+name] {
 			return nil
+		}
+		if now := is[name]; form[was+name] != now && !strings.EqualFold(form[name], now) {
+			form[was+name] = now
+			err = refusal.Field{Path: name, Problem: "was changed after you opened the form. Send the form again to replace what it is now"}
 		}
 		return new(form[name])
 	}
@@ -122,7 +124,9 @@ func (c *console) changeUser(w http.ResponseWriter, r *http.Request, user accoun
 	if change == (account.UserChange{}) {
 		return site.Redirect(userPath(user.ID))
 	}
-	_, err = c.Accounts.ChangeUser(r.Context(), user.ID, change)
+	if err == nil {
+		_, err = c.Accounts.ChangeUser(r.Context(), user.ID, change)
+	}
 	if errors.Is(err, refusal.ErrFields) || errors.Is(err, account.ErrEmailTaken) {
 		return refused{form, err}
 	}
@@ -252,12 +256,9 @@ func (c *console) changeOf(
 
 // adjustmentOf returns the correction in the path.
 func (c *console) adjustmentOf(r *http.Request) (activity.Adjustment, error) {
-	user, err := site.PathID(r, "user")
-	if err != nil {
-		return activity.Adjustment{}, err
-	}
+	user, unknown := site.PathID(r, "user")
 	id, err := site.PathID(r, "correction")
-	if err != nil {
+	if err = cmp.Or(unknown, err); err != nil {
 		return activity.Adjustment{}, err
 	}
 	dataset := activity.Adjusted(chi.URLParam(r, "dataset"))

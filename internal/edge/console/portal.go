@@ -124,12 +124,12 @@ func (c *console) open(w http.ResponseWriter, r *http.Request) error {
 	return site.Redirect(c.partnerPath(partner))
 }
 
-// leave ends the session, if there is one.
+// leave ends the session, if there is one. From an old page it may be of another partner.
 func (c *console) leave(w http.ResponseWriter, r *http.Request) error {
 	if _, err := site.ReadForm(w, r); err != nil {
 		return err
 	}
-	session, err := c.ownSession(r)
+	session, err := c.portalSession(r)
 	if err == nil {
 		err = c.Portal.SignOut(r.Context(), session)
 	}

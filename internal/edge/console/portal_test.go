@@ -401,10 +401,15 @@ func TestPortalSignOutTwice(t *testing.T) {
 		dropped.Give("/", &http.Cookie{Name: portalCookie, Value: cookie.Value, Path: "/", Secure: true})
 		dropped.goes(dropped.Post(path), portal.Path+"?signed-out")
 	}
+	other := f.engineer(t, server, f.DB.Client(t).ID)
+	own := other.Cookies("/")[portalCookie]
+	other.goes(other.Post(path), portal.Path+"?signed-out") // from a page of before the other partner's link was opened in the browser
+	other.Give("/", own)
+	other.fails(other.Get(portal.Path), http.StatusForbidden, "This page needs a link")
 	f.DB.Clock.Advance(portal.SessionLifetime)
 	late.goes(late.Post(path), portal.Path+"?signed-out")
 	late.shows(late.Get(portal.Path+"?signed-out"), "You have signed out")
-	if ended := pgtest.Value[int](t, f.DB, "select count(*) from audit_log where action = 'client.portal_session_ended' and actor = 'partner:kim'"); ended != 2 {
+	if ended := pgtest.Value[int](t, f.DB, "select count(*) from audit_log where action = 'client.portal_session_ended' and actor = 'partner:kim'"); ended != 3 {
 		t.Errorf("the log has %d ends", ended)
 	}
 }

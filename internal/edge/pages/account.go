@@ -62,7 +62,10 @@ func daysBetween(from, to time.Time) int {
 }
 
 // forgetBrowser ends what a browser is known for, and signs it out.
-func (p *pages) forgetBrowser(w http.ResponseWriter, r *http.Request, _ account.User) error {
+func (p *pages) forgetBrowser(w http.ResponseWriter, r *http.Request, user account.User) error {
+	if isOfAnother(r, user.ID) {
+		return site.Redirect(accountBase)
+	}
 	form, err := site.ReadForm(w, r, "browser")
 	if err != nil {
 		return err
@@ -101,7 +104,7 @@ func (p *pages) showAccount(w http.ResponseWriter, r *http.Request, user account
 		}
 	}
 	p.site.Write(w, r, http.StatusOK, "account", view{
-		Base: accountBase, Email: user.Email, Connections: list, Browsers: browsers, Gone: gone, News: r.URL.RawQuery, Copy: p.Copy != nil,
+		Base: accountBase, User: user.ID.String(), Email: user.Email, Connections: list, Browsers: browsers, Gone: gone, News: r.URL.RawQuery, Copy: p.Copy != nil,
 	})
 	return nil
 }

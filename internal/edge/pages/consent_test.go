@@ -254,6 +254,18 @@ func TestPageOfAnotherUser(t *testing.T) {
 	if _, err := f.OAuth.Authenticate(t.Context(), tokens.AccessToken); err == nil {
 		t.Error("Bea's own page does not end it")
 	}
+
+	remove := v.Get("/account").Find("form[action^='/account/browsers']")
+	v.Location(v.Post("/account/sign-out"))
+	v.enter(email)
+	elsewhere := f.visitor(t)
+	elsewhere.enter(email)
+	if got := v.Location(v.Post(remove.AttrOr("action", "none"), "browser", remove.Find("input").AttrOr("value", ""))); got != "/account" {
+		t.Errorf("the removal of Bea's browser leads to %q", got)
+	}
+	if page := elsewhere.Get("/account"); page.StatusCode != http.StatusOK {
+		t.Error("it ends Ada's other sessions")
+	}
 }
 
 // TestNotYouEndsTheSignIn: whoever is at the browser then cannot go on as the first user with the link or the code of that sign-in. The link is

@@ -58,11 +58,11 @@ func Location(name string) *time.Location {
 func IsKnown(name string) bool { return load(name) != nil }
 
 // load returns nil if the zone is unknown. The machine may know a newer name. Go takes an empty name for UTC, and Local for the machine's
-// own zone.
+// own zone. That may have the name of a user's zone, which is TZ.
 func load(name string) *time.Location {
 	name, _ = Canonical(name)
 	location, err := time.LoadLocation(name)
-	if err != nil || name == "" || name == time.Local.String() {
+	if err != nil || name == "" || location == time.Local {
 		return nil
 	}
 	return location

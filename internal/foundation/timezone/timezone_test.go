@@ -3,6 +3,7 @@ package timezone
 import (
 	"archive/zip"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -131,6 +132,22 @@ func TestUnknown(t *testing.T) {
 	}
 	if former, now := Location("Asia/Calcutta"), Location("Asia/Kolkata"); former.String() != now.String() {
 		t.Errorf("a former name has the rules of %s", former)
+	}
+}
+
+// The machine's own zone, which TZ names, is a zone like all others.
+func TestZoneOfTheMachine(t *testing.T) {
+	t.Parallel()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, zone := range []string{"Europe/Berlin", ":Asia/Kathmandu", "UTC", "", "Mars/Olympus"} {
+		command := exec.CommandContext(t.Context(), program, "-test.run", "^(TestEveryNameIsKnown|TestUnknown|TestDays)$")
+		command.Env = append(os.Environ(), "TZ="+zone)
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Errorf("TZ=%s: %v: %s", zone, err, out)
+		}
 	}
 }
 

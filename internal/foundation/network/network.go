@@ -57,9 +57,9 @@ func Of(address netip.Addr) netip.Prefix {
 	return netip.PrefixFrom(address.WithZone(""), bits).Masked()
 }
 
-// Trust reports whether the address is that of a trusted proxy.
+// Trust reports whether the address is that of a trusted proxy, on whichever of this machine's links it is.
 func (p Proxies) Trust(address netip.Addr) bool {
-	address = address.Unmap()
+	address = address.Unmap().WithZone("") // no network contains an address with a zone
 	return slices.ContainsFunc(p, func(network netip.Prefix) bool { return network.Contains(address) })
 }
 

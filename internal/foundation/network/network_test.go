@@ -11,7 +11,7 @@ import (
 
 func TestAddress(t *testing.T) {
 	t.Parallel()
-	p := network.Proxies{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8:1::/48")}
+	p := network.Proxies{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8:1::/48"), netip.MustParsePrefix("fe80::/10")}
 	for _, test := range []struct {
 		name, peer string
 		forwarded  []string
@@ -28,6 +28,7 @@ func TestAddress(t *testing.T) {
 		{"nonsense at the end", "10.0.0.1:1234", []string{"198.51.100.1, unknown"}, "10.0.0.1"},
 		{"nonsense before a proxy", "10.0.0.1:1234", []string{"198.51.100.1, unknown, 10.0.0.2"}, "10.0.0.2"},
 		{"IPv6", "[2001:db8:1::7]:1234", []string{"2001:db8:2::1"}, "2001:db8:2::1"},
+		{"proxy on the same link", "[fe80::7%eth0]:1234", []string{"2001:db8:2::1"}, "2001:db8:2::1"},
 		{"mapped peer", "[::ffff:10.0.0.1]:1234", []string{"198.51.100.1"}, "198.51.100.1"},
 		{"mapped hop", "10.0.0.1:1234", []string{"::ffff:198.51.100.1"}, "198.51.100.1"},
 		{"with port", "10.0.0.1:1234", []string{"198.51.100.1:4711"}, "198.51.100.1"},

@@ -252,7 +252,7 @@ func TestServeSettings(t *testing.T) {
 		{name: "CONNECT_DRAIN_DELAY", wrong: []string{"-1s", "61s", "1500ms", "5", "x"}, right: []string{"0", "0s", "5s", "1m"}},
 		{
 			name:  "CONNECT_TRUSTED_PROXIES",
-			wrong: []string{"10.0.0.1", "10.0.0.0/33", "10.0.0.0/8,", "all"},
+			wrong: []string{"10.0.0.1", "10.0.0.0/33", "10.0.0.0/8,", "all", "::ffff:10.0.0.0/104"}, // of IPv4, which no address would be in
 			right: []string{"10.0.0.0/8", "10.0.0.0/8, 2001:db8::/32"},
 		},
 		{
@@ -288,7 +288,7 @@ func TestServeSettings(t *testing.T) {
 		},
 		{
 			name:  "CONNECT_WEBHOOK_ALLOW_CIDRS",
-			wrong: []string{"127.0.0.1", "10.0.0.0/33", "10.0.0.0/8,", "all"},
+			wrong: []string{"127.0.0.1", "10.0.0.0/33", "10.0.0.0/8,", "all", "::ffff:127.0.0.0/104"},
 			right: []string{notSet, "127.0.0.0/8", "127.0.0.0/8, ::1/128"},
 		},
 		{name: "CONNECT_OPERATOR_WEBHOOK_ALLOW_CIDRS", wrong: []string{"10.0.0.1", "10.0.0.0/8,"}, right: []string{notSet, "10.0.0.0/8"}},

@@ -209,7 +209,7 @@ var types = map[string]Type{
 		accepted: "networks in CIDR form separated by commas, such as 10.0.0.0/8,2001:db8::/32",
 		parse: listed("is not a list of networks", func(part string) (netip.Prefix, bool) {
 			prefix, err := netip.ParsePrefix(part)
-			return prefix.Masked(), err == nil
+			return prefix.Masked(), err == nil && !prefix.Addr().Is4In6() // addresses of IPv4 are compared as such
 		}),
 	},
 	"operator token": {

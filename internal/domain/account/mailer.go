@@ -106,7 +106,8 @@ func NewMailer(smtpURL, address string) (*Mailer, error) {
 	if server.User != nil {
 		options = append(options, mail.WithSMTPAuth(mail.SMTPAuthAutoDiscover), mail.WithUsername(server.User.Username()), mail.WithPassword(password))
 	}
-	if m.client, err = mail.NewClient(server.Hostname(), options...); err != nil {
+	host := strings.TrimSuffix(server.Host, ":"+server.Port()) // with the brackets of an IPv6 address, which the library lacks
+	if m.client, err = mail.NewClient(host, options...); err != nil {
 		return nil, fmt.Errorf("%w: %w", errSMTPURL, err)
 	}
 	return m, nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"slices"
 	"strconv"
@@ -68,8 +69,9 @@ func parseRedisURL(raw string) (redisDialer, error) {
 	case len(asked) == 0 && parsed.Scheme == "redis" && !isLoopback(parsed):
 		return nil, errRedisInClear
 	}
+	parsed.Host = net.JoinHostPort(parsed.Hostname(), cmp.Or(parsed.Port(), "6379")) // the dialer adds no port to the brackets of an IPv6 address
 	return func(ctx context.Context, options ...redis.DialOption) (redis.Conn, error) {
-		return redis.DialURLContext(ctx, raw, options...)
+		return redis.DialURLContext(ctx, parsed.String(), options...)
 	}, nil
 }
 

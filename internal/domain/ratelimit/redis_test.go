@@ -178,6 +178,7 @@ func TestCheckRedisURL(t *testing.T) {
 		"redis://127.0.0.1/1":                     true,
 		"redis://:6379":                           true,
 		"redis://[::1]:6379":                      true,
+		"redis://[::1]/1":                         true,
 		"redis://user:hush@valkey:6379/2?tls=off": true,
 		"redis://user:hush@localhost/2?tls=off":   true,
 		"rediss://valkey.example":                 true,
@@ -204,6 +205,20 @@ func TestCheckRedisURL(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: the error holds the password", url)
 		}
+	}
+}
+
+// The port may be missing behind an IPv6 address, as behind any host.
+func TestRedisAtAnIPv6Address(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	store, err := ratelimit.OpenRedis(ctx, "redis://[::1]", time.Second)
+	if err == nil {
+		store.Close() // somebody serves there
+	}
+	if err != nil && strings.Contains(err.Error(), "address") && !strings.Contains(err.Error(), "[::1]:6379") {
+		t.Error(err)
 	}
 }
 

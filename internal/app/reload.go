@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -17,12 +18,14 @@ import (
 	"connect-svc/internal/edge/pages"
 	"connect-svc/internal/edge/site"
 	"connect-svc/internal/foundation/credential"
+	"connect-svc/internal/foundation/locale"
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/work"
 )
 
 // edges are the handlers that a reload replaces.
 type edges struct {
+	texts    *locale.Catalogue
 	pages    http.Handler
 	site     *developers.Site // nil: off
 	operator http.Handler     // nil: off
@@ -31,7 +34,7 @@ type edges struct {
 }
 
 func (a *App) newEdges(config Config) (e *edges, err error) {
-	e = &edges{}
+	e = &edges{texts: cmp.Or(config.Texts, locale.Default())}
 	var copies pages.Copy
 	if config.AccountCopy {
 		copies = func(ctx context.Context, w io.Writer, user account.User) error {

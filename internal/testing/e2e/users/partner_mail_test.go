@@ -4,9 +4,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"connect-svc/internal/domain/client"
 	"connect-svc/internal/domain/webhook"
+	"connect-svc/internal/foundation/locale"
 	"connect-svc/internal/foundation/work"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/pgtest"
@@ -105,5 +107,26 @@ func TestEmailsToPartners(t *testing.T) {
 	wait.Until(t, "no email waits", func() bool { return pgtest.Value[int](t, e.DB, "select count(*) from notices") == 0 })
 	if e.Mail.NoticesWaiting() > 0 {
 		t.Errorf("%d more emails", e.Mail.NoticesWaiting())
+	}
+}
+
+// A reload gives these emails the operator's new texts, as it does all others.
+func TestEmailsToPartnersAfterAReload(t *testing.T) {
+	t.Parallel()
+	e := e2e.New(t)
+	e.DB.Exec(t, "update clients set contact_email = 'team@stride.example' where client_id = $1", e.Partner.ID)
+	config := e.Config
+	var err error
+	if config.Texts, err = locale.New(fstest.MapFS{"en.toml": {Data: []byte("[console.mail]\nclient_secret = \"A new secret of {{.Partner}}\"\n")}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.App.Reload(config, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.App.Clients.RotateSecret(work.WithActor(t.Context(), "partner:kim"), e.Partner.ID, 0); err != nil {
+		t.Fatal(err)
+	}
+	if subject := e.Mail.NextNotice(t).Subject; !strings.HasPrefix(subject, "A new secret of ") {
+		t.Errorf("the subject is %q", subject)
 	}
 }

@@ -210,3 +210,30 @@ func TestSandboxDocument(t *testing.T) {
 		t.Errorf("%v is left, %v", left, err)
 	}
 }
+
+// The variables by which other programs find their database mean nothing to the sandbox, which has its own.
+func TestSandboxBesideAnotherDatabase(t *testing.T) {
+	t.Parallel()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), program, "sandbox", "--listen", "127.0.0.1:0", "--private-listen", "127.0.0.1:0", "--output", "json")
+	command.Env = append(os.Environ(), asProgram+"=1", "PGHOST=db.example", "PGDATABASE=shop", "PGSSLMODE=require", "PGCHANNELBINDING=require",
+		"PGTARGETSESSIONATTRS=standby", "PGOPTIONS=-c search_path=shop", "PGSERVICE=shop")
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
+	stdout, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var printed sandboxapi.Sandbox
+	failure := json.NewDecoder(stdout).Decode(&printed)
+	_ = command.Process.Signal(os.Interrupt) // it may have ended
+	if err := command.Wait(); err != nil || failure != nil || len(printed.Users) != 5 {
+		t.Errorf("%v, %v: %s", err, failure, &stderr)
+	}
+}

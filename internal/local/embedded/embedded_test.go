@@ -122,6 +122,24 @@ func TestRemovedDirectoryBeginsAnew(t *testing.T) {
 	}
 }
 
+// The account of PostgreSQL can enter the folders that root makes for it, whatever the umask.
+func TestUmask(t *testing.T) { //nolint:paralleltest // the umask is the process's
+	base, err := os.MkdirTemp("", "connect-svc-umask-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(base) })
+	if err := os.Chmod(base, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Umask(syscall.Umask(0o077))
+	dir := filepath.Join(base, "deep", "postgres")
+	s := open(t, Config{Dir: dir})
+	if s.Dir() != dir || query[int](t, s.URL(), "select 1") != 1 {
+		t.Errorf("the data are in %s", s.Dir())
+	}
+}
+
 func TestOneAtATime(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "postgres")

@@ -30,6 +30,7 @@ func unprivileged() (*account, error) {
 		if u, err := user.Lookup(name); err == nil {
 			uid, _ := strconv.ParseUint(u.Uid, 10, 32)
 			gid, _ := strconv.ParseUint(u.Gid, 10, 32)
+			syscall.Umask(0o022) // it must be able to enter what root makes
 			return &account{Uid: uint32(uid), Gid: uint32(gid)}, nil
 		}
 	}

@@ -342,17 +342,50 @@ func TestCheckWarnsOfTimezones(t *testing.T) {
 	}
 }
 
-// Check sees what a start refuses beside the settings: an address of a collector that is not a URL.
+// The pools of all servers have no more connections than the role may have.
+func TestCheckConnectionsOfTheRole(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	role := "limited_" + strings.ReplaceAll(uuid.NewString(), "-", "")
+	db.Define(t, "create role "+role+" login password 'limited' connection limit 9 in role pg_read_all_data")
+	t.Cleanup(func() { db.Define(t, "drop role "+role) })
+	address, err := url.Parse(db.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address.User = url.UserPassword(role, "limited")
+	for most, want := range map[string]string{"9": "ok servers: 1, with 9 connections each, which share 9", "10": "failed servers: 1, with 10 connections each, which share 9"} {
+		out := call(t, with(allSettings(t, db), "CONNECT_DATABASE_URL="+address.String()+"&pool_max_conns="+most), "", "check", "--output", "json")
+		var got checked
+		if err := json.Unmarshal([]byte(out.stdout), &got); err != nil {
+			t.Fatal(err)
+		}
+		found := ""
+		for _, check := range got.Checks {
+			if check.Check == "connections" {
+				found = check.Status + " " + check.Detail
+			}
+		}
+		if !strings.HasPrefix(found, want) {
+			t.Errorf("%s: %q, want %q", most, found, want)
+		}
+	}
+}
+
+// Check sees what a start refuses beside the settings: an address of a collector that is not a URL, and attributes without a value.
 func TestCheckSeesTraces(t *testing.T) {
 	t.Parallel()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	check := exec.CommandContext(t.Context(), program, "check")
-	check.Env = with(allSettings(t, pgtest.New(t)), asProgram+"=1", "OTEL_EXPORTER_OTLP_ENDPOINT=collector:4318")
-	if out, err := check.Output(); err == nil || !strings.Contains(string(out), "OTEL_EXPORTER_OTLP_ENDPOINT") {
-		t.Errorf("%v: %s", err, out)
+	good := with(allSettings(t, pgtest.New(t)), asProgram+"=1", "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318")
+	for variable, value := range map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4318", "OTEL_RESOURCE_ATTRIBUTES": "team"} {
+		check := exec.CommandContext(t.Context(), program, "check")
+		check.Env = with(good, variable+"="+value)
+		if out, err := check.Output(); check.ProcessState.ExitCode() != statusUsage || !strings.Contains(string(out), variable) {
+			t.Errorf("%s=%s: %v: %s", variable, value, err, out)
+		}
 	}
 }
 

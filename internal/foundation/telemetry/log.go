@@ -100,7 +100,7 @@ func ServerErrors(logger *slog.Logger) *log.Logger {
 	return log.New(serverErrors{logger}, "", 0)
 }
 
-var networkAddress = regexp.MustCompile(`(\[[0-9a-fA-F:.%a-z]+\]|\d{1,3}(\.\d{1,3}){3}):\d+`)
+var networkAddress = regexp.MustCompile(`(\[[0-9a-fA-F:.]+(%[^\]]+)?\]|\d{1,3}(\.\d{1,3}){3}):\d+`)
 
 type serverErrors struct{ logger *slog.Logger }
 

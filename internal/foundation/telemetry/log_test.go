@@ -92,7 +92,7 @@ func TestLoggerKeepsTheRest(t *testing.T) {
 
 func TestServerErrorsHideThePeer(t *testing.T) {
 	t.Parallel()
-	for _, peer := range []string{"192.0.2.7:51234", "[2001:db8::7]:443", "[fe80::1%eth0]:9"} {
+	for _, peer := range []string{"192.0.2.7:51234", "[2001:db8::7]:443", "[fe80::1%eth0]:9", "[fe80::1%br-0a1b2c3d4e5f]:9"} {
 		var out bytes.Buffer
 		ServerErrors(NewLogger(&out, slog.LevelInfo)).Printf("http: TLS handshake error from %s: EOF", peer)
 		if strings.Contains(out.String(), peer) || !strings.Contains(out.String(), "handshake error from a peer: EOF") {

@@ -11,6 +11,7 @@ import (
 
 // This test is not parallel: the limit is that of the whole process.
 func TestLimitMemory(t *testing.T) {
+	t.Setenv("GOMEMLIMIT", "") // which the runtime takes for not set
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)
 	for name, test := range map[string]struct {

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"math"
+	"os"
 	"sync"
 	"time"
 
@@ -244,6 +245,9 @@ func (a *App) Sweep(ctx context.Context, before time.Time) {
 // LimitMemory has Go's runtime collect garbage in time for the memory that the process may have: nine tenths of what the container
 // has, which [memlimit.FromCgroup] tells, unless GOMEMLIMIT says something else. It returns that limit, 0 where there is none.
 func LimitMemory(container memlimit.Provider) (bytes int64) {
+	if os.Getenv("GOMEMLIMIT") == "" { // the runtime takes nothing for not set, and the library does not
+		_ = os.Unsetenv("GOMEMLIMIT")
+	}
 	bytes, _ = memlimit.Set(memlimit.WithProvider(container)) // an error: no container, or not on Linux
 	if bytes == math.MaxInt64 {
 		return 0

@@ -19,7 +19,8 @@ func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	db := pgtest.NewEmpty(t)
 	db.Exec(t, "create table notes (n int)")
-	pool, err := postgres.Open(t.Context(), db.URL, postgres.WithReadOnly(true))
+	// The URL asks for a database that takes writes. This one does, but not from this pool.
+	pool, err := postgres.Open(t.Context(), db.URL+"&target_session_attrs=read-write", postgres.WithReadOnly(true))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,8 +92,17 @@ func WithLimits(limits work.Limits) Option {
 // WithReadOnly has PostgreSQL refuse every write through the pool, except in transactions of [Noting].
 func WithReadOnly(on bool) Option {
 	return func(o *Options) {
-		if o.readOnly = on; on {
-			o.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+		if o.readOnly = on; !on {
+			return
+		}
+		o.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+		if validate := o.ConnConfig.ValidateConnect; validate != nil { // target_session_attrs, which goes by that
+			o.ConnConfig.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+				if err := validate(ctx, conn); !errors.Is(err, pgconn.ErrReadOnlyConnection) {
+					return err
+				}
+				return pgconn.ValidateConnectTargetSessionAttrsPrimary(ctx, conn)
+			}
 		}
 	}
 }

@@ -44,6 +44,7 @@ func TestOpenErrors(t *testing.T) {
 
 	for _, test := range []struct{ name, url, want string }{
 		{"not a URL", "postgres://user:" + secret + "@host:port/x", "not the URL of a PostgreSQL database"},
+		{"no file of authorities", "postgres://user:" + secret + "@host/x?sslrootcert=/nowhere/root.pem", "open /nowhere/root.pem: no such file"},
 		{"another scheme", "mysql://user:" + secret + "@host/x", "not the URL of a PostgreSQL database"},
 		{"down", "postgres://user:" + secret + "@" + closed.Addr().String() + "/x", "connection refused"},
 		{"silent", "postgres://user:" + secret + "@" + silent.Addr().String() + "/x?connect_timeout=1", "cannot connect: "},

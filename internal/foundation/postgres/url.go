@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"net/url"
 	"os"
@@ -24,20 +25,16 @@ import (
 
 // Errors of URLs complete a sentence. They do not wrap the error of the parser, which holds the URL.
 var (
-	errURL  = errors.New("is not the URL of a PostgreSQL database")
-	errHost = errors.New("is not the URL of a PostgreSQL database: it names no host, and no socket of this machine, such as ?host=/run/postgresql")
+	errURL      = errors.New("is not the URL of a PostgreSQL database")
+	errVariable = errors.New("cannot be used: a variable of libpq is wrong, such as PGSERVICE")
+	errHost     = errors.New("is not the URL of a PostgreSQL database: it names no host, and no socket of this machine, such as ?host=/run/postgresql")
 )
 
 // parseURL parses the URL of a database and adds what every connection of the service has, unless the URL says otherwise. Everything
 // that connects uses it, so that no connection is less secure: the default of the driver (sslmode=prefer) accepts any certificate, and
 // no TLS at all.
 func parseURL(text string) (*pgxpool.Config, error) {
-	config, err := pgxpool.ParseConfig(text)
-	if err == nil {
-		err = check(text, config.ConnConfig)
-	} else {
-		err = errURL
-	}
+	config, err := check(text)
 	if err != nil {
 		return nil, fmt.Errorf("database: the address %w: expected postgres://user:password@host:port/name", err)
 	}
@@ -55,43 +52,44 @@ func parseURL(text string) (*pgxpool.Config, error) {
 // CheckURL returns an error if text is not the URL of a database, or the same as keywords and values. The error completes a sentence, and
 // does not quote the text.
 func CheckURL(text string) error {
-	config, err := pgxpool.ParseConfig(text)
-	if err != nil {
-		return errURL
-	}
-	return check(text, config.ConnConfig)
+	_, err := check(text)
+	return err
 }
 
-// check refuses what the driver accepts, and an operator cannot have meant: it takes almost any text for keywords and values, and then
-// asks a socket of this machine.
-func check(text string, config *pgx.ConnConfig) error {
-	if strings.ContainsFunc(text, unicode.IsControl) {
-		return errURL // the end of a line
+// check parses a URL, and refuses what the driver accepts, and an operator cannot have meant: it takes almost any text for keywords and values,
+// and then asks a socket of this machine.
+func check(text string) (*pgxpool.Config, error) {
+	standard, err := pgx.ParseConfig("")
+	if err != nil {
+		return nil, errVariable
 	}
-	for parameter := range config.RuntimeParams {
+	config, err := pgxpool.ParseConfig(text)
+	if file, ok := errors.AsType[*fs.PathError](err); ok { // of sslrootcert, sslcert or sslkey
+		return nil, fmt.Errorf("names a file that cannot be read: %w", file)
+	}
+	if err != nil || strings.ContainsFunc(text, unicode.IsControl) { // the end of a line
+		return nil, errURL
+	}
+	for parameter := range config.ConnConfig.RuntimeParams {
 		if !isParameter.MatchString(parameter) {
-			return errURL
+			return nil, errURL
 		}
 	}
 	plain, err := url.PathUnescape(text)
 	if err != nil {
 		plain = text // of keywords and values
 	}
-	standard, err := pgx.ParseConfig("")
-	if err != nil { // a variable of libpq is wrong
-		return errURL
-	}
 	fromEnvironment := os.Getenv("PGHOST")+os.Getenv("PGSERVICE") != ""
-	for _, server := range byHost(config) {
+	for _, server := range byHost(config.ConnConfig) {
 		host := server[0].Host
 		if host == standard.Host && !fromEnvironment && !strings.Contains(plain, host) {
-			return errHost
+			return nil, errHost
 		}
 		if _, err := netip.ParseAddr(host); err != nil && !isHost.MatchString(host) {
-			return errURL
+			return nil, errURL
 		}
 	}
-	return nil
+	return config, nil
 }
 
 var (

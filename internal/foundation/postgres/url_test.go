@@ -75,6 +75,15 @@ func TestHostOfTheEnvironment(t *testing.T) {
 	}
 }
 
+// If a variable of libpq cannot be used, nothing is wrong with the URL.
+func TestBadVariable(t *testing.T) {
+	t.Setenv("PGSERVICEFILE", filepath.Join(t.TempDir(), "none"))
+	t.Setenv("PGSERVICE", "shop")
+	if err := postgres.CheckURL("postgres://u:p@db/n"); err == nil || !strings.Contains(err.Error(), "PGSERVICE") {
+		t.Error(err)
+	}
+}
+
 // A server elsewhere is talked to only if its certificate is for its name and of an authority that is trusted.
 func TestVerifiesServers(t *testing.T) {
 	t.Parallel()

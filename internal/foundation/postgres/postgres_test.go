@@ -137,6 +137,32 @@ func TestOpenDefaultsYieldToURL(t *testing.T) {
 	}
 }
 
+// Sessions run in UTC whatever a variable of libpq or the URL says.
+func TestSessionsRunInUTC(t *testing.T) {
+	db := pgtest.NewEmpty(t)
+	t.Setenv("PGTZ", "Asia/Tokyo")
+	for _, url := range []string{db.URL, db.URL + "&timezone=Asia/Tokyo", db.URL + "&TimeZone=Asia/Tokyo&DateStyle=German"} {
+		pool, err := postgres.Open(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var zone, style string
+		err = pool.QueryRow(t.Context(), "select current_setting('timezone'), current_setting('datestyle')").Scan(&zone, &style)
+		pool.Close()
+		if err != nil || zone != "UTC" || !strings.HasPrefix(style, "ISO") {
+			t.Errorf("%s: %s, %s, %v", url, zone, style, err)
+		}
+	}
+	before := time.Now()
+	if _, err := migrate.Apply(t.Context(), db.URL, migrate.Up); err != nil {
+		t.Fatal(err)
+	}
+	status, err := migrate.Status(t.Context(), db.URL)
+	if err != nil || status[0].AppliedAt.Sub(before).Abs() > time.Hour {
+		t.Errorf("%s was applied at %s, %v", status[0].Name, status[0].AppliedAt, err)
+	}
+}
+
 func TestClock(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

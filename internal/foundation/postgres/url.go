@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/netip"
 	"net/url"
 	"os"
@@ -44,8 +45,8 @@ func parseURL(text string) (*pgxpool.Config, error) {
 	}
 	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, connectTimeout)
 	setDefault(config.ConnConfig, "application_name", "connect-svc")
-	setDefault(config.ConnConfig, "timezone", "UTC")
-	setDefault(config.ConnConfig, "datestyle", "ISO") // PgBouncer passes both on
+	maps.DeleteFunc(config.ConnConfig.RuntimeParams, func(name, _ string) bool { return isOurs.MatchString(name) }) // of a variable, too: PGTZ
+	maps.Copy(config.ConnConfig.RuntimeParams, map[string]string{"timezone": "UTC", "datestyle": "ISO"})            // PgBouncer passes both on
 	return config, nil
 }
 
@@ -99,6 +100,7 @@ var (
 
 	isHost      = regexp.MustCompile(`^([/@].+|[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?)$`) // a socket or a name
 	isParameter = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*$`)
+	isOurs      = regexp.MustCompile(`^(?i:timezone|datestyle)$`) // not the operator's
 )
 
 // verify sets sslmode=verify-full for each host except this machine.

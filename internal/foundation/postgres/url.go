@@ -163,6 +163,7 @@ func PoolerOf(ctx context.Context, url string) (pooler Pooler, err error) {
 	name := config.ConnConfig.Database
 	config.ConnConfig.Database = "pgbouncer" // its console, which speaks the simple protocol alone
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	config.ConnConfig.ValidateConnect = nil // target_session_attrs is about PostgreSQL
 	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
 	if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) {
 		if Code(refused.Code) == protocolViolation {

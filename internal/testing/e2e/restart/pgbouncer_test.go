@@ -144,8 +144,10 @@ func TestPgBouncerIsCompared(t *testing.T) {
 		t.Errorf("PgBouncer tells nothing: %v", err)
 	}
 	const fits, tooMany = "servers: 1, with 6 connections each, which share 6 of PostgreSQL", "servers: 1, with 7 connections each, which share 6 of PostgreSQL: set pool_max_conns=6 "
-	if detail, err := report(told + "&pool_max_conns=6"); detail != fits || err != nil {
-		t.Errorf("%q, %v", detail, err)
+	for _, more := range []string{"", "&target_session_attrs=read-write"} { // which PgBouncer's console does not know
+		if detail, err := report(told + "&pool_max_conns=6" + more); detail != fits || err != nil {
+			t.Errorf("%s: %q, %v", more, detail, err)
+		}
 	}
 	if _, err := report(told + "&pool_max_conns=7"); err == nil || !strings.HasPrefix(err.Error(), tooMany) {
 		t.Errorf("too many: %v", err)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 
 	"connect-svc/internal/testing/mailtest"
 	"connect-svc/internal/testing/pgtest"

@@ -392,8 +392,9 @@ func (c Config) checkPooler(ctx context.Context, pool *postgres.Pool, report fun
 	pooler, err := postgres.PoolerOf(ctx, c.DatabaseURL)
 	name, size, set := "pooler", pooler.Size, "set pool_max_conns=%d in the URL, see PgBouncer (docs/scaling.md)"
 	if size == 0 && err == nil {
-		name, set = "connections", "raise max_connections, or set pool_max_conns=%d in the URL"
-		err = pool.QueryRow(ctx, `select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int`).Scan(&size)
+		name, set = "connections", "raise max_connections, or the limit of the role or the database, or set pool_max_conns=%d in the URL"
+		err = pool.QueryRow(ctx, `select least(current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int,
+			nullif(rolconnlimit, -1), nullif(datconnlimit, -1)) from pg_roles, pg_database where rolname = current_user and datname = current_database()`).Scan(&size)
 	}
 	var list []servers.Server
 	if err == nil {

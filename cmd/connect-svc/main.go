@@ -47,7 +47,13 @@ const (
 	statusUsage  = 2 // wrong usage or a bad setting: trying again cannot help
 )
 
+// hangups ask serve to read its settings again.
+var hangups = make(chan os.Signal, 1)
+
 func main() {
+	if slices.Contains(os.Args, "serve") { // also while it starts: a hangup would end it
+		signal.Notify(hangups, syscall.SIGHUP)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

@@ -87,6 +87,47 @@ func TestServeReloads(t *testing.T) {
 	terminate(t, cmd, ended)
 }
 
+// A SIGHUP that comes while the service starts, such as from systemctl reload just after a start, waits until it can read its settings again.
+func TestServeIsReloadedWhileItStarts(t *testing.T) {
+	t.Parallel()
+	settings := strings.Join(allSettings(t, pgtest.New(t)), "\n") + "\n"
+	file := filepath.Join(t.TempDir(), "settings")
+	if err := syscall.Mkfifo(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program, "serve", "--config", file)
+	cmd.Env = []string{asProgram + "=1"}
+	stderr, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed := func(meanwhile ...os.Signal) {
+		t.Helper()
+		pipe, err := os.OpenFile(filepath.Clean(file), os.O_WRONLY, 0) // waits until the service reads
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, signal := range meanwhile {
+			_ = cmd.Process.Signal(signal)
+		}
+		_, _ = pipe.WriteString(settings) // or nobody reads it any more
+		_ = pipe.Close()
+	}
+	feed(syscall.SIGHUP)
+	s := new(service)
+	ended := s.watch(t, stderr)
+	feed()
+	wait.Until(t, "the settings were read again", func() bool { return strings.Contains(s.log.String(), "the settings were read again") })
+	terminate(t, cmd, ended)
+}
+
 // hangUp has the service read its settings again, until it says how that went, and returns what it said.
 func (s *service) hangUp(t *testing.T, cmd *exec.Cmd, ended <-chan struct{}, says string) (line string) {
 	t.Helper()

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
 	"slices"
-	"syscall"
 	"time"
 
 	"connect-svc/internal/admin/operators"
@@ -24,9 +22,6 @@ type serveCommand struct {
 
 // Run serves until it is asked to stop.
 func (c *serveCommand) Run(p *program, source *settings.Source) (err error) {
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
 	level := new(slog.LevelVar)
 	level.Set(c.LogLevel)
 	logger, flush := telemetry.NewGatheringLogger(p.stderr, level)

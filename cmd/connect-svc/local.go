@@ -138,20 +138,14 @@ var loopback = []string{"127.0.0.1", "::1", "localhost"}
 // ready prints where everything is.
 func (c sandboxCommand) ready(p *program, s sandboxapi.Sandbox) error {
 	return c.print(p, s, func(w io.Writer) {
-		fmt.Fprintf(w, "The sandbox is running. Ctrl-C stops it and deletes everything.\n\n")
-		fmt.Fprintf(w, "  The partner API\t%s\n", s.BaseUrl)
-		fmt.Fprintf(w, "  Certificate to trust\t%s\n", s.CaFile)
-		fmt.Fprintf(w, "  The driver\t%s/sandbox\n", s.DriverUrl)
-		fmt.Fprintf(w, "  Caught mail\t%s\n", s.MailUrl)
+		fmt.Fprintf(w, "The sandbox is running. Ctrl-C stops it and deletes everything.\n\n  The partner API\t%s\n  Certificate to trust\t%s\n"+
+			"  The driver\t%s/sandbox\n  Caught mail\t%s\n", s.BaseUrl, s.CaFile, s.DriverUrl, s.MailUrl)
 		for _, partner := range s.Clients {
 			if len(s.Clients) > 1 {
 				fmt.Fprintf(w, "  Client\t%s\n", partner.Name)
 			}
-			fmt.Fprintf(w, "  Client ID\t%s\n", partner.ClientId)
-			fmt.Fprintf(w, "  Client secret\t%s\n", partner.ClientSecret)
-			fmt.Fprintf(w, "  Callback\t%s\n", partner.CallbackUrl)
-			fmt.Fprintf(w, "  Webhooks go to\t%s\n", partner.WebhookUrl)
-			fmt.Fprintf(w, "  Their secret\t%s\n", partner.WebhookSecret)
+			fmt.Fprintf(w, "  Client ID\t%s\n  Client secret\t%s\n  Callback\t%s\n  Webhooks go to\t%s\n  Their secret\t%s\n",
+				partner.ClientId, partner.ClientSecret, partner.CallbackUrl, partner.WebhookUrl, partner.WebhookSecret)
 		}
 		for _, user := range s.Users {
 			fmt.Fprintf(w, "  User, %s\t%s  %s\n", user.Kind, user.UserId, user.Timezone)
@@ -211,7 +205,6 @@ func (c sampleDataCommand) Run(p *program, api *operatorAPI) error {
 	}
 	value := sampleDataJSON{user.UserId, importJSON(result.DailySteps), importJSON(result.CyclingActivities)}
 	return c.print(p, value, func(w io.Writer) {
-		fmt.Fprintf(w, "daily steps\t%d days\n", result.DailySteps.Rows)
-		fmt.Fprintf(w, "cycling activities\t%d rides\n", result.CyclingActivities.Rows)
+		fmt.Fprintf(w, "daily steps\t%d days\ncycling activities\t%d rides\n", result.DailySteps.Rows, result.CyclingActivities.Rows)
 	})
 }

@@ -29,8 +29,7 @@ func (c *serveCommand) Run(p *program, source *settings.Source) (err error) {
 	logger = logger.With("server", c.Server())
 	config := c.Config
 	build := built()
-	config.Version, config.Commit = build.Version, build.Commit
-	config.Logger, config.ReadOnly = logger, c.ReadOnly
+	config.Version, config.Commit, config.Logger, config.ReadOnly = build.Version, build.Commit, logger, c.ReadOnly
 	config.Memory = app.LimitMemory(memlimit.FromCgroup)
 	for _, name := range source.Unknown() {
 		logger.Warn("not a setting of this program", "variable", name)

@@ -123,8 +123,7 @@ func (c webhookVerifyCommand) Run(p *program, group *webhookCommands) error {
 		if verdict.Reason != "" {
 			fmt.Fprintf(w, "note\t%s\n", verdict.Reason)
 		}
-		fmt.Fprintf(w, "webhook id\t%s\n", *verdict.WebhookID)
-		fmt.Fprintf(w, "signed\t%s\n", verdict.SignedAt.Format(time.RFC3339))
+		fmt.Fprintf(w, "webhook id\t%s\nsigned\t%s\n", *verdict.WebhookID, verdict.SignedAt.Format(time.RFC3339))
 		if verdict.Type != nil {
 			fmt.Fprintf(w, "type\t%s\n", *verdict.Type)
 		}

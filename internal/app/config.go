@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
@@ -104,10 +105,8 @@ func (c Config) Server() string {
 	if c.ServerName != "" {
 		return c.ServerName
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
+	host, _ := os.Hostname() // "" with an error
+	host = cmp.Or(host, "unknown")
 	address := c.Listen
 	if c.Listener != nil {
 		address = c.Listener.Addr().String()

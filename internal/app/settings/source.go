@@ -220,13 +220,12 @@ func (s *Source) Unknown() (names []string) {
 
 // Fixed returns the variables of the environment that are settings: while a process runs, they do not change. Files that they name can.
 func (s *Source) Fixed() (names []string) {
-	for name, value := range s.environ {
+	for _, name := range slices.Sorted(maps.Keys(s.environ)) {
 		canBeNothing, known := s.known[name]
-		if known && (value != "" || canBeNothing) && !strings.HasSuffix(name, "_FILE") {
+		if known && (s.environ[name] != "" || canBeNothing) && !strings.HasSuffix(name, "_FILE") {
 			names = append(names, name)
 		}
 	}
-	slices.Sort(names)
 	return names
 }
 

@@ -252,11 +252,10 @@ func prepareConfig(config *pgxpool.Config, url string, opts []Option) *Options {
 		config.MaxConns = maxConns
 	}
 	config.PingTimeout = config.ConnConfig.ConnectTimeout
-	if !strings.Contains(url, "statement_cache_capacity") {
-		config.ConnConfig.StatementCacheCapacity = preparedStatements
-	}
-	if !strings.Contains(url, "description_cache_capacity") {
-		config.ConnConfig.DescriptionCacheCapacity = preparedStatements
+	for name, capacity := range map[string]*int{"statement": &config.ConnConfig.StatementCacheCapacity, "description": &config.ConnConfig.DescriptionCacheCapacity} {
+		if !strings.Contains(url, name+"_cache_capacity") {
+			*capacity = preparedStatements
+		}
 	}
 	o := &Options{Config: config}
 	for _, opt := range opts {

@@ -66,7 +66,7 @@ func New(unnamed []byte, file string) (*Tokens, error) {
 	if err != nil {
 		return tokens, fmt.Errorf("cannot be read: %w", errors.Unwrap(err)) // without the name, which the caller adds
 	}
-	named, err := parse(string(text), unnamed)
+	named, err := parse(strings.TrimPrefix(string(text), "\ufeff"), unnamed) // a byte order mark, as some editors write
 	tokens.list = append(tokens.list, named...)
 	return tokens, err
 }

@@ -35,7 +35,7 @@ func TestTokens(t *testing.T) {
 	ada, adaLine := create(t, "ada", false)
 	spare, spareLine := create(t, "ada", false) // while one replaces the other
 	grace, graceLine := create(t, "grace", true)
-	write(t, file, "# who may what", "", adaLine+" # on call", "\t"+strings.ToUpper(spareLine[:3])+spareLine[3:]+"\r", graceLine)
+	write(t, file, "\ufeff# who may what", "", adaLine+" # on call", "\t"+strings.ToUpper(spareLine[:3])+spareLine[3:]+"\r", graceLine)
 	tokens, err := operators.New(credential.Hash(unnamed), file)
 	if err != nil {
 		t.Fatal(err)

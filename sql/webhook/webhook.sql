@@ -87,15 +87,17 @@ select resumed.client_id, @actor::text, 'webhook.resumed', resumed.client_id fro
 
 -- name: FailPausedWebhookEvents :many
 -- Fails events that have waited since before a time for a webhook that was paused before it, or for a client that is disabled, with or without
--- a webhook. leased_until tells when an event was last tried, replayed or failed.
+-- a webhook. leased_until tells when an event was last tried, replayed or failed. It reads the ready events of those clients alone, however many
+-- wait for others: by then the time of each retry has come, and a server has made it ready.
 update webhook_events set state = 'failed', queued = true, leased_until = now()
 where state = 'pending' and (user_id, event_id) in (
     select e.user_id, e.event_id from webhook_events e
-    left join webhook_endpoints w on w.client_id = e.client_id
-    left join clients held on held.client_id = e.client_id
-    where e.state = 'pending' and e.created_at < @before::timestamptz and (w.paused_at < @before::timestamptz or held.status = 'disabled')
+    where e.client_id = any (array(
+            select w.client_id from webhook_endpoints w where w.paused_at < @before::timestamptz
+            union all select held.client_id from clients held where held.status = 'disabled'
+        ))
+        and e.state = 'pending' and e.ready = any ('{0,1}') and e.created_at < @before::timestamptz
         and coalesce(e.leased_until, e.created_at) < @before::timestamptz
-    order by e.created_at
     limit @max_rows
 )
 returning client_id;
@@ -279,16 +281,23 @@ with oldest as materialized (
 )
 select count(distinct (t.user_id, t.client_id)) from taken t;
 
--- name: SweepWebhookEvents :execrows
--- By when they settled, which leased_until tells (null: a program of 1.0.0 settled it, until 1.3.0): attempts may go on for two weeks, and an event
--- may be replayed. One that was replayed since it was found stays: PostgreSQL checks the outer condition again.
-delete from webhook_events
-where state <> 'pending' and (user_id, event_id) in (
-    select e.user_id, e.event_id from webhook_events e
-    where e.created_at < @before::timestamptz and e.state <> 'pending' and coalesce(e.leased_until, e.created_at) < @before::timestamptz
-    order by e.created_at
+-- name: SweepWebhookEvents :one
+-- Reads a part of the events, oldest first, after a place, and deletes those that settled before a time. It returns the last place of the part and how many it
+-- has read: events that failed late, of which one receiver may have millions, are before those that can be deleted, and no statement passes by all of them.
+-- leased_until tells when an event settled (null: a program of 1.0.0 settled it, until 1.3.0): attempts may go on for two weeks, and an event
+-- may be replayed. One that was replayed since it was found stays: PostgreSQL checks the condition again.
+with part as (
+    select e.user_id, e.event_id, e.created_at, e.state <> 'pending' and coalesce(e.leased_until, e.created_at) < @before::timestamptz as settled
+    from webhook_events e
+    where (e.created_at, e.event_id) > (@after_time::timestamptz, @after_id::uuid) and e.created_at < @before::timestamptz
+    order by e.created_at, e.event_id
     limit @max_rows
-);
+), swept as (
+    delete from webhook_events e using part
+    where part.settled and e.user_id = part.user_id and e.event_id = part.event_id
+        and e.state <> 'pending' and coalesce(e.leased_until, e.created_at) < @before::timestamptz
+)
+select part.created_at, part.event_id, count(*) over () as read from part order by part.created_at desc, part.event_id desc limit 1;
 
 -- name: TakeQueuedWebhookEvents :many
 -- Empties webhook_queue, where programs of 1.0.0 (until 1.3.0) put the events that they send, but for those that they have leased.

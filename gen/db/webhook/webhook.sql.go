@@ -351,11 +351,12 @@ const failPausedWebhookEvents = `-- name: FailPausedWebhookEvents :many
 update webhook_events set state = 'failed', queued = true, leased_until = now()
 where state = 'pending' and (user_id, event_id) in (
     select e.user_id, e.event_id from webhook_events e
-    left join webhook_endpoints w on w.client_id = e.client_id
-    left join clients held on held.client_id = e.client_id
-    where e.state = 'pending' and e.created_at < $1::timestamptz and (w.paused_at < $1::timestamptz or held.status = 'disabled')
+    where e.client_id = any (array(
+            select w.client_id from webhook_endpoints w where w.paused_at < $1::timestamptz
+            union all select held.client_id from clients held where held.status = 'disabled'
+        ))
+        and e.state = 'pending' and e.ready = any ('{0,1}') and e.created_at < $1::timestamptz
         and coalesce(e.leased_until, e.created_at) < $1::timestamptz
-    order by e.created_at
     limit $2
 )
 returning client_id
@@ -367,7 +368,8 @@ type FailPausedWebhookEventsParams struct {
 }
 
 // Fails events that have waited since before a time for a webhook that was paused before it, or for a client that is disabled, with or without
-// a webhook. leased_until tells when an event was last tried, replayed or failed.
+// a webhook. leased_until tells when an event was last tried, replayed or failed. It reads the ready events of those clients alone, however many
+// wait for others: by then the time of each retry has come, and a server has made it ready.
 func (q *Queries) FailPausedWebhookEvents(ctx context.Context, arg FailPausedWebhookEventsParams) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, failPausedWebhookEvents, arg.Before, arg.MaxRows)
 	if err != nil {
@@ -1203,29 +1205,48 @@ func (q *Queries) StopWebhookEndpoint(ctx context.Context, arg StopWebhookEndpoi
 	return result.RowsAffected(), nil
 }
 
-const sweepWebhookEvents = `-- name: SweepWebhookEvents :execrows
-delete from webhook_events
-where state <> 'pending' and (user_id, event_id) in (
-    select e.user_id, e.event_id from webhook_events e
-    where e.created_at < $1::timestamptz and e.state <> 'pending' and coalesce(e.leased_until, e.created_at) < $1::timestamptz
-    order by e.created_at
-    limit $2
+const sweepWebhookEvents = `-- name: SweepWebhookEvents :one
+with part as (
+    select e.user_id, e.event_id, e.created_at, e.state <> 'pending' and coalesce(e.leased_until, e.created_at) < $1::timestamptz as settled
+    from webhook_events e
+    where (e.created_at, e.event_id) > ($2::timestamptz, $3::uuid) and e.created_at < $1::timestamptz
+    order by e.created_at, e.event_id
+    limit $4
+), swept as (
+    delete from webhook_events e using part
+    where part.settled and e.user_id = part.user_id and e.event_id = part.event_id
+        and e.state <> 'pending' and coalesce(e.leased_until, e.created_at) < $1::timestamptz
 )
+select part.created_at, part.event_id, count(*) over () as read from part order by part.created_at desc, part.event_id desc limit 1
 `
 
 type SweepWebhookEventsParams struct {
-	Before  time.Time
-	MaxRows int32
+	Before    time.Time
+	AfterTime time.Time
+	AfterID   uuid.UUID
+	MaxRows   int32
 }
 
-// By when they settled, which leased_until tells (null: a program of 1.0.0 settled it, until 1.3.0): attempts may go on for two weeks, and an event
-// may be replayed. One that was replayed since it was found stays: PostgreSQL checks the outer condition again.
-func (q *Queries) SweepWebhookEvents(ctx context.Context, arg SweepWebhookEventsParams) (int64, error) {
-	result, err := q.db.Exec(ctx, sweepWebhookEvents, arg.Before, arg.MaxRows)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+type SweepWebhookEventsRow struct {
+	CreatedAt time.Time
+	EventID   uuid.UUID
+	Read      int64
+}
+
+// Reads a part of the events, oldest first, after a place, and deletes those that settled before a time. It returns the last place of the part and how many it
+// has read: events that failed late, of which one receiver may have millions, are before those that can be deleted, and no statement passes by all of them.
+// leased_until tells when an event settled (null: a program of 1.0.0 settled it, until 1.3.0): attempts may go on for two weeks, and an event
+// may be replayed. One that was replayed since it was found stays: PostgreSQL checks the condition again.
+func (q *Queries) SweepWebhookEvents(ctx context.Context, arg SweepWebhookEventsParams) (SweepWebhookEventsRow, error) {
+	row := q.db.QueryRow(ctx, sweepWebhookEvents,
+		arg.Before,
+		arg.AfterTime,
+		arg.AfterID,
+		arg.MaxRows,
+	)
+	var i SweepWebhookEventsRow
+	err := row.Scan(&i.CreatedAt, &i.EventID, &i.Read)
+	return i, err
 }
 
 const takeQueuedWebhookEvents = `-- name: TakeQueuedWebhookEvents :many

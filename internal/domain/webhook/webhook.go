@@ -199,7 +199,8 @@ func ofEvent(id uuid.UUID, err error) error {
 }
 
 // Sweep deletes the events that had settled 30 days before that time, with their attempts. Before, it brings what
-// is in webhook_queue, and fails what has waited too long for paused webhooks.
+// is in webhook_queue, and fails what has waited too long for paused webhooks. However much is kept, or waits for others, each of its statements reads
+// a part (TestSweepWhileReceiversAreDown).
 func (w *Webhooks) Sweep(ctx context.Context, before time.Time) error {
 	const batch = 2000
 	if err := w.bringQueued(ctx); err != nil {
@@ -208,11 +209,12 @@ func (w *Webhooks) Sweep(ctx context.Context, before time.Time) error {
 	if err := w.failPaused(ctx, before); err != nil {
 		return err
 	}
-	for {
-		n, err := w.queries.SweepWebhookEvents(ctx, webhookdb.SweepWebhookEventsParams{Before: before.Add(-30 * 24 * time.Hour), MaxRows: batch})
-		if err != nil || n < batch {
-			return postgres.Wrap("sweep webhook events", err)
+	for part := (webhookdb.SweepWebhookEventsParams{Before: before.Add(-30 * 24 * time.Hour), MaxRows: batch}); ; {
+		last, err := w.queries.SweepWebhookEvents(ctx, part)
+		if err != nil || last.Read < batch {
+			return postgres.Wrap("sweep webhook events", postgres.NoRowsAs(err, nil))
 		}
+		part.AfterTime, part.AfterID = last.CreatedAt, last.EventID
 	}
 }
 

@@ -118,12 +118,8 @@ func (l *Log) Sweep(ctx context.Context, before time.Time) error {
 	if l.retention == 0 {
 		return nil
 	}
-	for {
-		n, err := l.queries.SweepAuditLog(ctx, auditdb.SweepAuditLogParams{Before: before.Add(-l.retention), MaxRows: sweepRows})
-		if err != nil || n < sweepRows {
-			return postgres.Wrap("audit log: sweep", err)
-		}
-	}
+	params := auditdb.SweepAuditLogParams{Before: before.Add(-l.retention), MaxRows: sweepRows}
+	return postgres.Wrap("audit log: sweep", postgres.Sweep(ctx, l.queries.SweepAuditLog, params))
 }
 
 // rarely is the shortest time between two equal entries of kinds that could otherwise flood the log.

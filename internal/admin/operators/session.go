@@ -93,6 +93,5 @@ func (s *Sessions) End(ctx context.Context, tokens *Tokens, key SessionKey) (hol
 
 // Sweep deletes sessions that had expired at that time.
 func (s *Sessions) Sweep(ctx context.Context, before time.Time) error {
-	_, err := s.queries.DeleteExpiredSessions(ctx, before)
-	return postgres.Wrap("sweep sessions of the console", err)
+	return postgres.Wrap("sweep sessions of the console", postgres.Sweep(ctx, s.queries.DeleteExpiredSessions, before))
 }

@@ -271,6 +271,5 @@ func (p *Portal) endAll(ctx context.Context, queries *portaldb.Queries, clientID
 
 // Sweep deletes links and sessions that had expired at that time.
 func (p *Portal) Sweep(ctx context.Context, before time.Time) error {
-	_, err := p.queries.DeleteExpired(ctx, before)
-	return postgres.Wrap("sweep sessions of the portal", err)
+	return postgres.Wrap("sweep sessions of the portal", postgres.Sweep(ctx, p.queries.DeleteExpired, before))
 }

@@ -173,19 +173,20 @@ func (a *Accounts) SetDesign(look brand.Brand, texts *locale.Catalogue) {
 // what happened to sign-ins seven days before. It also deletes notices that no server knew how to send for 30 days.
 // Every server may call it at any time; once a minute is enough.
 func (a *Accounts) Sweep(ctx context.Context, before time.Time) error {
-	_, signIns := a.queries.DeleteExpiredSignIns(ctx, before)
-	_, limits := a.queries.DeletePastLimits(ctx, accountdb.DeletePastLimitsParams{
-		EmailsBefore: before.Add(-day), FailedBefore: before.Add(-failedLifetime),
-	})
-	_, sessions := a.queries.DeleteExpiredSessions(ctx, before)
-	_, browsers := a.queries.DeletePastBrowsers(ctx, before.Add(-BrowserLifetime))
-	_, events := a.queries.DeletePastSignInEvents(ctx, before.Add(-7*day))
 	off := ReceiptKinds
 	if a.settings.Receipts {
 		off = nil
 	}
-	_, notices := a.queries.DeletePastNotices(ctx, accountdb.DeletePastNoticesParams{Off: off, Before: before.Add(-noticeLifetime)})
-	return postgres.Wrap("account: sweep", errors.Join(signIns, limits, sessions, browsers, events, notices))
+	return postgres.Wrap("account: sweep", errors.Join(
+		postgres.Sweep(ctx, a.queries.DeleteExpiredSignIns, before),
+		postgres.Sweep(ctx, a.queries.DeletePastLimits, accountdb.DeletePastLimitsParams{
+			EmailsBefore: before.Add(-day), FailedBefore: before.Add(-failedLifetime),
+		}),
+		postgres.Sweep(ctx, a.queries.DeleteExpiredSessions, before),
+		postgres.Sweep(ctx, a.queries.DeletePastBrowsers, before.Add(-BrowserLifetime)),
+		postgres.Sweep(ctx, a.queries.DeletePastSignInEvents, before.Add(-7*day)),
+		postgres.Sweep(ctx, a.queries.DeletePastNotices, accountdb.DeletePastNoticesParams{Off: off, Before: before.Add(-noticeLifetime)}),
+	))
 }
 
 // Errors of users, in addition to those of [refusal].

@@ -147,8 +147,8 @@ func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Serv
 // Sweep deletes rows that have no effect any more: authorization requests and revoked access tokens that expired before that time. It
 // also disconnects what the offboarding of a client has left. Call it every minute or so; nothing depends on when.
 func (s *Server) Sweep(ctx context.Context, before time.Time) error {
-	_, requests := s.queries.SweepAuthorizationRequests(ctx, before)
-	_, tokens := s.queries.SweepRevokedAccessTokens(ctx, before)
+	requests := postgres.Sweep(ctx, s.queries.SweepAuthorizationRequests, before)
+	tokens := postgres.Sweep(ctx, s.queries.SweepRevokedAccessTokens, before)
 	clients, listed := s.queries.ListOffboarded(ctx)
 	failure := errors.Join(requests, tokens, listed)
 	for _, clientID := range clients {

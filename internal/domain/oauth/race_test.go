@@ -260,6 +260,20 @@ func TestSweepOfOffboardedReadsLittle(t *testing.T) {
 	})
 }
 
+// A sweep deletes all that has expired: partners may revoke each access token when they have used it.
+func TestSweepOfManyRevokedTokens(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.db.Exec(t, `insert into revoked_access_tokens (user_id, token_id, expires_at)
+		select $1, gen_random_uuid(), $2 from generate_series(1, 120000)`, f.user, f.db.Now().Add(-time.Minute))
+	if err := f.Sweep(t.Context(), f.db.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if n := pgtest.Value[int](t, f.db, "select count(*)::int from revoked_access_tokens"); n != 0 {
+		t.Errorf("%d tokens that have expired are left", n)
+	}
+}
+
 // A code that is exchanged while its user is deleted leaves no connection, in any order.
 func TestDeletionWins(t *testing.T) {
 	t.Parallel()

@@ -132,6 +132,15 @@ func NoRowsAs(err, meaning error) error {
 	return err
 }
 
+// Sweep carries a statement out until it deletes no row. Its limit keeps it within its timeout, and says nothing of how many rows expire in a minute.
+func Sweep[Params any](ctx context.Context, statement func(context.Context, Params) (int64, error), params Params) error {
+	for {
+		if deleted, err := statement(ctx, params); err != nil || deleted == 0 {
+			return err
+		}
+	}
+}
+
 // Map converts each row. The result is never nil.
 func Map[Row, T any](rows []Row, convert func(Row) T) []T {
 	list := make([]T, len(rows))

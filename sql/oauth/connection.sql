@@ -424,16 +424,19 @@ with chosen as (
 )
 select count(*) as chosen, count(ended.user_id) as ended from chosen left join ended using (user_id, client_id);
 
--- name: TellLapses :execrows
--- Tells users, the operator and the audit log that connections have lapsed, in parts: not those of long ago, of which nobody was told. It reads the
--- whole table, which has no index of deadlines, so that a refresh stays cheap. The order has it read to the end before the first row is locked.
--- A generation of 0 waits for its token (ReplayActs).
+-- name: FindLapsed :many
+-- Connections that have lapsed, not long ago, and of which nobody was told. It reads the whole table, which has no index of deadlines, so that a
+-- refresh stays cheap, and it locks nothing. A generation of 0 waits for its token (ReplayActs). The subquery reads the clock once instead of once a row.
+select c.user_id, c.client_id, c.refresh_deadline from connections c
+where connection_state(c.state, c.refresh_deadline, (select connect_now())) = 'lapsed' and c.lapse_told is distinct from c.refresh_deadline
+    and connection_state(c.state, c.refresh_deadline, @since::timestamptz) <> 'lapsed' and c.refresh_generation > 0
+    and is_believed(@expected::pg_catalog.timestamptz)
+limit @max_rows;
+
+-- name: TellLapses :exec
+-- Tells users, the operator and the audit log that some connections have lapsed, unless they have changed since.
 with chosen as (
-    select c.user_id, c.client_id, c.refresh_deadline from connections c
-    where c.state = 'authorized' and not is_authorized(c.state, c.refresh_deadline) and c.lapse_told is distinct from c.refresh_deadline and c.refresh_generation > 0
-        and connection_state(c.state, c.refresh_deadline, @since::timestamptz) <> 'lapsed' and is_believed(@expected::pg_catalog.timestamptz)
-    order by c.refresh_deadline
-    limit @max_rows
+    select unnest(@user_ids::uuid[]) as user_id, unnest(@client_ids::uuid[]) as client_id, unnest(@deadlines::timestamptz[]) as refresh_deadline
 ), lapsed as (
     update connections c
     set lapse_told = c.refresh_deadline

@@ -379,6 +379,48 @@ func (q *Queries) EndOfVersion(ctx context.Context, arg EndOfVersionParams) (End
 	return i, err
 }
 
+const findLapsed = `-- name: FindLapsed :many
+select c.user_id, c.client_id, c.refresh_deadline from connections c
+where connection_state(c.state, c.refresh_deadline, (select connect_now())) = 'lapsed' and c.lapse_told is distinct from c.refresh_deadline
+    and connection_state(c.state, c.refresh_deadline, $1::timestamptz) <> 'lapsed' and c.refresh_generation > 0
+    and is_believed($2::pg_catalog.timestamptz)
+limit $3
+`
+
+type FindLapsedParams struct {
+	Since    time.Time
+	Expected clock.Expected
+	MaxRows  int32
+}
+
+type FindLapsedRow struct {
+	UserID          uuid.UUID
+	ClientID        uuid.UUID
+	RefreshDeadline time.Time
+}
+
+// Connections that have lapsed, not long ago, and of which nobody was told. It reads the whole table, which has no index of deadlines, so that a
+// refresh stays cheap, and it locks nothing. A generation of 0 waits for its token (ReplayActs). The subquery reads the clock once instead of once a row.
+func (q *Queries) FindLapsed(ctx context.Context, arg FindLapsedParams) ([]FindLapsedRow, error) {
+	rows, err := q.db.Query(ctx, findLapsed, arg.Since, arg.Expected, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FindLapsedRow
+	for rows.Next() {
+		var i FindLapsedRow
+		if err := rows.Scan(&i.UserID, &i.ClientID, &i.RefreshDeadline); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listOffboarded = `-- name: ListOffboarded :many
 select client_id from clients where status = 'offboarded' order by client_id
 `
@@ -1114,13 +1156,9 @@ func (q *Queries) RotateRefreshToken(ctx context.Context, arg RotateRefreshToken
 	return i, err
 }
 
-const tellLapses = `-- name: TellLapses :execrows
+const tellLapses = `-- name: TellLapses :exec
 with chosen as (
-    select c.user_id, c.client_id, c.refresh_deadline from connections c
-    where c.state = 'authorized' and not is_authorized(c.state, c.refresh_deadline) and c.lapse_told is distinct from c.refresh_deadline and c.refresh_generation > 0
-        and connection_state(c.state, c.refresh_deadline, $1::timestamptz) <> 'lapsed' and is_believed($2::pg_catalog.timestamptz)
-    order by c.refresh_deadline
-    limit $3
+    select unnest($1::uuid[]) as user_id, unnest($2::uuid[]) as client_id, unnest($3::timestamptz[]) as refresh_deadline
 ), lapsed as (
     update connections c
     set lapse_told = c.refresh_deadline
@@ -1143,24 +1181,19 @@ select lapsed.user_id, 'connection_ended', jsonb_build_object('client_id', lapse
 `
 
 type TellLapsesParams struct {
-	Since    time.Time
-	Expected clock.Expected
-	MaxRows  int32
-	Actor    string
+	UserIds   []uuid.UUID
+	ClientIds []uuid.UUID
+	Deadlines []time.Time
+	Actor     string
 }
 
-// Tells users, the operator and the audit log that connections have lapsed, in parts: not those of long ago, of which nobody was told. It reads the
-// whole table, which has no index of deadlines, so that a refresh stays cheap. The order has it read to the end before the first row is locked.
-// A generation of 0 waits for its token (ReplayActs).
-func (q *Queries) TellLapses(ctx context.Context, arg TellLapsesParams) (int64, error) {
-	result, err := q.db.Exec(ctx, tellLapses,
-		arg.Since,
-		arg.Expected,
-		arg.MaxRows,
+// Tells users, the operator and the audit log that some connections have lapsed, unless they have changed since.
+func (q *Queries) TellLapses(ctx context.Context, arg TellLapsesParams) error {
+	_, err := q.db.Exec(ctx, tellLapses,
+		arg.UserIds,
+		arg.ClientIds,
+		arg.Deadlines,
 		arg.Actor,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	oauthdb "connect-svc/gen/db/oauth"
@@ -220,23 +221,36 @@ func (s *Server) RevokeTokensOfClient(ctx context.Context, clientID uuid.UUID) (
 	}
 }
 
-// perStatement is how many connections of a client end in one statement.
-const perStatement = 1000
+// perStatement is how many connections of a client end in one statement, and of how many others users are told. perLook bounds those that a look
+// through the whole table finds: a partner that stops refreshing has as many lapse within an hour as it has users.
+const (
+	perStatement = 1000
+	perLook      = 100 * perStatement
+)
 
 // TellLapses adds receipts, and entries of the audit log, for connections that have lapsed within a week, a thousand in a statement. Every server may call it; once an
 // hour is enough.
 func (s *Server) TellLapses(ctx context.Context) error {
 	since := s.settings.Now().Add(-7 * 24 * time.Hour) // the servers may have been stopped for days
 	for {
-		n := int64(0)
+		var lapsed []oauthdb.FindLapsedRow
 		err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) (err error) {
 			// The statement reads the whole table.
 			if _, err = tx.Exec(ctx, "set local statement_timeout = '10min'"); err == nil {
-				n, err = s.queries.WithTx(tx).TellLapses(ctx, oauthdb.TellLapsesParams{Since: since, MaxRows: perStatement, Actor: work.System})
+				lapsed, err = s.queries.WithTx(tx).FindLapsed(ctx, oauthdb.FindLapsedParams{Since: since, MaxRows: perLook})
 			}
 			return err
 		})
-		if err != nil || n < perStatement {
+		for part := range slices.Chunk(lapsed, perStatement) {
+			told := oauthdb.TellLapsesParams{Actor: work.System}
+			for _, row := range part {
+				told.UserIds, told.ClientIds, told.Deadlines = append(told.UserIds, row.UserID), append(told.ClientIds, row.ClientID), append(told.Deadlines, row.RefreshDeadline)
+			}
+			if err == nil {
+				err = s.queries.TellLapses(ctx, told)
+			}
+		}
+		if err != nil || len(lapsed) < perLook {
 			return postgres.Wrap("tell of lapsed connections", err)
 		}
 	}

@@ -274,6 +274,49 @@ func TestSweepOfManyRevokedTokens(t *testing.T) {
 	}
 }
 
+// However many connections have lapsed, the table of all is read once to find them.
+func TestManyLapsesAreFoundAtOnce(t *testing.T) {
+	pgtest.NotOnCluster(t, "a cluster plans each statement anew for its nodes")
+	t.Parallel()
+	f := newFixture(t)
+	const lapsed, all = 2500, 4000
+	f.db.Exec(t, `with made as (
+			insert into users (user_id, email, timezone, registered_on, created_at)
+			select gen_random_uuid(), n || '@example.com', 'UTC', '2020-01-01', connect_now() from generate_series(1, $2::int) n
+			returning user_id, email
+		)
+		insert into connections (user_id, client_id, grant_id, version, state, scopes, history_from, authorized_at, refresh_generation,
+			refresh_hash, refresh_deadline)
+		select user_id, $1, gen_random_uuid(), 1, 'authorized', 7, '2020-01-01', connect_now(), 1, sha256(''),
+			connect_now() + case when split_part(email, '@', 1)::int <= $3 then interval '-1 hour' else interval '1 hour' end from made`, f.client.ID, all, lapsed)
+	f.db.Exec(t, "analyze connections")
+	sent := new(pgtest.Statements)
+	// As it joins a large table.
+	pool, err := postgres.Open(t.Context(), f.db.URL+"&enable_hashjoin=off&enable_mergejoin=off", postgres.WithClock(f.db.Clock), postgres.WithLimits(wait.Patient), postgres.WithTracer(sent))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	*sent = nil // what opening it asked
+	if err := New(pool, f.keys, f.settings).TellLapses(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := pgtest.Value[int](t, f.db, "select count(*)::int from notices"); n != lapsed {
+		t.Errorf("%d users are told, want %d", n, lapsed)
+	}
+	rows := 0.0
+	sent.Explain(t, pool, func(_ string, plan []pgtest.PlanNode) {
+		for _, n := range plan {
+			if n.Table == "connections" && strings.HasSuffix(n.Type, "Scan") {
+				rows += n.Read()
+			}
+		}
+	})
+	if rows > all+lapsed {
+		t.Errorf("%.0f connections are read to find %d of %d", rows, lapsed, all)
+	}
+}
+
 // A code that is exchanged while its user is deleted leaves no connection, in any order.
 func TestDeletionWins(t *testing.T) {
 	t.Parallel()
@@ -426,12 +469,12 @@ func TestExchangeWhileLapsesAreLookedFor(t *testing.T) {
 	// It is the last one in the table.
 	last := pgtest.Value[string](t, f.db, `update connections set refresh_deadline = refresh_deadline + interval '1 second'
 		where user_id = $1 returning refresh_deadline::text`, second)
-	f.db.Define(t, `create or replace function is_authorized(state text, refresh_deadline timestamptz) returns boolean language plpgsql stable as $$
+	f.db.Define(t, `create or replace function connection_state(state text, refresh_deadline timestamptz, at timestamptz) returns text language plpgsql stable as $$
 		begin
 			if refresh_deadline = '`+last+`' then
 				perform pg_advisory_xact_lock_shared(1); -- the rest of a large table is read
 			end if;
-			return state = 'authorized' and refresh_deadline > connect_now();
+			return case when state = 'authorized' and refresh_deadline <= at then 'lapsed' else state end;
 		end $$`)
 	reading, err := f.db.Pool.Begin(t.Context())
 	if err != nil {

@@ -132,4 +132,4 @@ where grant_ids && @grant_ids::uuid[];
 select distinct unnest(grant_ids)::uuid as grant_id from client_errors where at >= @since::timestamptz;
 
 -- name: KnownGrants :many
-select grant_id from grant_directory where grant_id = any (@grant_ids::uuid[]);
+select grant_id from grant_directory where grant_id = any (@grant_ids::uuid[]) order by grant_id;

@@ -217,7 +217,7 @@ func (q *Queries) KnownClients(ctx context.Context, clientIds []uuid.UUID) ([]uu
 }
 
 const knownGrants = `-- name: KnownGrants :many
-select grant_id from grant_directory where grant_id = any ($1::uuid[])
+select grant_id from grant_directory where grant_id = any ($1::uuid[]) order by grant_id
 `
 
 func (q *Queries) KnownGrants(ctx context.Context, grantIds []uuid.UUID) ([]uuid.UUID, error) {

@@ -245,7 +245,10 @@ func (u *Usage) forgetLateGrants(ctx context.Context, now time.Time) error {
 		return err
 	}
 	known, err := u.queries.KnownGrants(ctx, latest)
-	late := slices.DeleteFunc(latest, func(grant uuid.UUID) bool { return slices.Contains(known, grant) })
+	late := slices.DeleteFunc(latest, func(grant uuid.UUID) bool { // there may be hundreds of thousands
+		_, isKnown := slices.BinarySearchFunc(known, grant, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+		return isKnown
+	})
 	if err != nil || len(late) == 0 {
 		return err
 	}

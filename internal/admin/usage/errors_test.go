@@ -11,6 +11,7 @@ import (
 
 	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 func (u *Usage) flushErrors(t *testing.T) {
@@ -265,5 +266,29 @@ func TestErrorsWait(t *testing.T) {
 	}
 	if n := pgtest.Value[int64](t, db, "select count(*) from client_errors"); n != 0 {
 		t.Errorf("%d old errors are left", n)
+	}
+}
+
+// A sweep ends in time, however many grants the refused requests of an hour have: a partner that reads with access tokens that have expired has hundreds of
+// thousands of them.
+func TestSweepOfManyGrants(t *testing.T) {
+	t.Parallel()
+	u, db, _ := newUsage(t)
+	client := db.Client(t)
+	// The indexes would only make the test slower.
+	db.Exec(t, "drop index client_errors_grants, grant_directory_hash")
+	db.Define(t, "create function grant_of(n int) returns uuid language sql immutable return md5(n::text)::uuid")
+	db.Exec(t, "insert into grant_directory select grant_of(n), gen_random_uuid(), $1 from generate_series(1, 700000) n", client.ID)
+	db.Exec(t, `insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests, grant_ids)
+		select $1, true, $2::timestamptz - n / 500 * interval '1 second', 'listDailyActivity', 401, 'invalid_token', 'x', 500, array_agg(grant_of(n))
+		from generate_series(1, 700000) n group by n / 500`, client.ID, db.Now())
+	gone := pgtest.Value[uuid.UUID](t, db, "delete from grant_directory where grant_id = grant_of(1) returning grant_id")
+	swept := make(chan error, 1)
+	go func() { swept <- u.Sweep(t.Context(), db.Now()) }()
+	if err := wait.For(t, "the sweep", swept); err != nil {
+		t.Fatal(err)
+	}
+	if n := pgtest.Value[int](t, db, "select sum(cardinality(grant_ids))::int from client_errors where not grant_ids @> array[$1::uuid]", gone); n != 699_999 {
+		t.Errorf("%d grants are left", n)
 	}
 }

@@ -4,11 +4,16 @@
 insert into notices (recipient, kind, data) values (@recipient, @kind, @data::jsonb);
 
 -- name: ListDueNotices :many
--- Locks nothing and writes nothing.
-select recipient, notice_id from notices
-where due_at <= now() and (leased_until is null or leased_until <= now()) and kind = any (@kinds::text[])
+-- Those that became due first, or last. Locks nothing and writes nothing.
+(select recipient, notice_id from notices
+where not @newest::bool and due_at <= now() and (leased_until is null or leased_until <= now()) and kind = any (@kinds::text[])
 order by due_at
-limit @most::int;
+limit @most::int)
+union all
+(select recipient, notice_id from notices
+where @newest::bool and due_at <= now() and (leased_until is null or leased_until <= now()) and kind = any (@kinds::text[])
+order by due_at desc
+limit @most::int);
 
 -- name: ClaimNotice :one
 -- Leases a notice unless another server has, and counts the attempt first, so that attempts are bounded even if the server dies.

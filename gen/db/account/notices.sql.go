@@ -201,15 +201,21 @@ func (q *Queries) IsLatestNotice(ctx context.Context, arg IsLatestNoticeParams) 
 }
 
 const listDueNotices = `-- name: ListDueNotices :many
-select recipient, notice_id from notices
-where due_at <= now() and (leased_until is null or leased_until <= now()) and kind = any ($1::text[])
+(select recipient, notice_id from notices
+where not $1::bool and due_at <= now() and (leased_until is null or leased_until <= now()) and kind = any ($2::text[])
 order by due_at
-limit $2::int
+limit $3::int)
+union all
+(select recipient, notice_id from notices
+where $1::bool and due_at <= now() and (leased_until is null or leased_until <= now()) and kind = any ($2::text[])
+order by due_at desc
+limit $3::int)
 `
 
 type ListDueNoticesParams struct {
-	Kinds []string
-	Most  int32
+	Newest bool
+	Kinds  []string
+	Most   int32
 }
 
 type ListDueNoticesRow struct {
@@ -217,9 +223,9 @@ type ListDueNoticesRow struct {
 	NoticeID  uuid.UUID
 }
 
-// Locks nothing and writes nothing.
+// Those that became due first, or last. Locks nothing and writes nothing.
 func (q *Queries) ListDueNotices(ctx context.Context, arg ListDueNoticesParams) ([]ListDueNoticesRow, error) {
-	rows, err := q.db.Query(ctx, listDueNotices, arg.Kinds, arg.Most)
+	rows, err := q.db.Query(ctx, listDueNotices, arg.Newest, arg.Kinds, arg.Most)
 	if err != nil {
 		return nil, err
 	}

@@ -65,6 +65,7 @@ type notices struct {
 	kinds   []string           // its keys
 
 	resume atomic.Pointer[time.Time] // none is sent before
+	newest bool                      // of the next claim; one claim runs at a time
 
 	sent, failed atomic.Uint64
 }
@@ -82,13 +83,15 @@ func (a *Accounts) notices() *work.Leases[struct{}, waitingNotice] {
 	}
 }
 
-// claimNotice leases the next notice that is due, while no code is due. If there is none, it locks and writes nothing.
+// claimNotice leases the next notice that is due, while no code is due: in turn the one that became due first and the one that became due last. So
+// a receipt that a user waits for does not wait behind the million of a partner that was offboarded. If there is none, it locks and writes nothing.
 func (a *Accounts) claimNotice(ctx context.Context, _ map[struct{}]int, limit int) (notices []waitingNotice, due bool, err error) {
 	n := a.outbox.notices
 	if resume := n.resume.Load(); limit == 0 || !a.outbox.idle.Load() || resume != nil && time.Now().Before(*resume) {
 		return nil, false, nil
 	}
-	keys, err := a.queries.ListDueNotices(ctx, accountdb.ListDueNoticesParams{Kinds: n.kinds, Most: claimable})
+	keys, err := a.queries.ListDueNotices(ctx, accountdb.ListDueNoticesParams{Kinds: n.kinds, Newest: n.newest, Most: claimable})
+	n.newest = !n.newest
 	if err != nil {
 		return nil, false, err
 	}

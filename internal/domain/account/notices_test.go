@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -303,6 +305,29 @@ func TestServersShareNotices(t *testing.T) {
 	b.noNotice(t)
 	if len(seen) != all || b.post.NoticesWaiting() != 0 {
 		t.Errorf("%d different notices, and %d more", len(seen), b.post.NoticesWaiting())
+	}
+}
+
+// TestANoticeBesideMany: all users of a partner that is offboarded get a receipt. Somebody else's does not wait for those.
+func TestANoticeBesideMany(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, telling(told))
+	b.stop()
+	b.db.Exec(t, `insert into notices (recipient, kind, data, due_at)
+		select gen_random_uuid(), 'told', '{"text": "of many"}', now() - interval '1 minute' from generate_series(1, 1000)`)
+	b.put(t, uuid.New(), "told", "of another")
+	b.outbox.idle.Store(true)
+	var texts []string
+	for range noticeSenders {
+		notices, _, err := b.claimNotice(t.Context(), nil, noticeSenders)
+		if err != nil || len(notices) != 1 {
+			t.Fatalf("%d notices are leased, %v", len(notices), err)
+		}
+		texts = append(texts, string(notices[0].Data))
+	}
+	slices.Sort(texts)
+	if diff := cmp.Diff([]string{`{"text": "of another"}`, `{"text": "of many"}`}, texts); diff != "" {
+		t.Errorf("the next that are sent (-want +got):\n%s", diff)
 	}
 }
 

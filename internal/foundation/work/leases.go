@@ -55,6 +55,7 @@ type line[Item any] struct {
 	waiting []Item
 	since   []time.Time // when they were claimed
 	sending int
+	slow    bool // the last attempt took longer than waitAhead
 	// ahead is how many items are wanted here. It starts with the number that is attempted at the same time, and doubles each time that half of
 	// them were done quickly, so that fewer claims are needed.
 	ahead     int
@@ -69,8 +70,14 @@ type leasing[Key comparable, Item any] struct {
 	*Leases[Key, Item]
 	working  context.Context // of attempts
 	lines    map[Key]*line[Item]
-	released chan Key // the key of an item that gave its place
+	released chan place[Key]
 	attempts sync.WaitGroup
+}
+
+// place is one that an item gave.
+type place[Key comparable] struct {
+	key  Key
+	slow bool // it took longer than waitAhead
 }
 
 // Lease returns how long a lease must last: longer than a claim, the wait after it, an attempt and its record together, so that no other server
@@ -84,7 +91,7 @@ func (l *Leases[Key, Item]) Run(ctx context.Context) {
 	working, breakOff := context.WithCancel(context.WithoutCancel(ctx))
 	defer breakOff()
 	context.AfterFunc(ctx, func() { time.AfterFunc(l.StopLimit, breakOff) })
-	run := leasing[Key, Item]{Leases: l, working: working, lines: map[Key]*line[Item]{}, released: make(chan Key)}
+	run := leasing[Key, Item]{Leases: l, working: working, lines: map[Key]*line[Item]{}, released: make(chan place[Key])}
 
 	var ( // of a claim
 		room  map[Key]int
@@ -102,9 +109,9 @@ func (l *Leases[Key, Item]) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-		case key := <-run.released:
+		case given := <-run.released:
 			switch {
-			case !run.release(key):
+			case !run.release(given):
 			case claiming:
 				again = true
 			default:
@@ -120,10 +127,18 @@ func (l *Leases[Key, Item]) Run(ctx context.Context) {
 				break
 			}
 			claiming, began, room = true, time.Now(), map[Key]int{}
-			limit := l.Most
+			limit, slow := l.Most, 0
+			for _, line := range run.lines {
+				limit -= line.held()
+				if line.slow {
+					slow++
+				}
+			}
 			for key, line := range run.lines {
 				room[key] = max(0, line.ahead-line.held())
-				limit -= line.held()
+				if line.slow { // together they leave a quarter of the places to others
+					room[key] = max(0, min(line.ahead, max(1, (3*l.Most+3)/4/slow))-line.held())
+				}
 			}
 			go func() {
 				defer func() { claimed <- struct{}{} }()
@@ -190,8 +205,9 @@ func (l *Leases[Key, Item]) Do(ctx context.Context, item Item, release func()) e
 }
 
 // release gives the place of an item to the next one of its key. It reports whether more should be claimed.
-func (r *leasing[Key, Item]) release(key Key) bool {
-	line := r.lines[key]
+func (r *leasing[Key, Item]) release(given place[Key]) bool {
+	line := r.lines[given.key]
+	line.slow = given.slow
 	line.sending--
 	r.dispatch(line)
 	if !line.more || line.held() > line.ahead/2 {
@@ -246,7 +262,8 @@ func (r *leasing[Key, Item]) dispatch(line *line[Item]) {
 		}
 		line.sending++
 		r.attempts.Go(func() {
-			release := sync.OnceFunc(func() { r.released <- key })
+			began := time.Now()
+			release := sync.OnceFunc(func() { r.released <- place[Key]{key, time.Since(began) > waitAhead} })
 			defer release()
 			if err := r.Do(r.working, item, release); err != nil && r.working.Err() == nil {
 				r.Logger.Error("an outcome could not be recorded", "of", r.Name, "cause", err)

@@ -179,6 +179,30 @@ func TestLeasesPlaces(t *testing.T) {
 	})
 }
 
+// While more keys hang than there are places for, and their items are due for longer than all others, each of these finds a place.
+func TestLeasesWhileManyHang(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		tb.parallel, tb.Most, tb.Pace, tb.Idle = 4, 8, 100*time.Millisecond, time.Second
+		for n := range 40 {
+			for _, key := range []string{"a", "b", "c"} {
+				item := fmt.Sprint(key, n)
+				tb.attempts[item] = hang
+				tb.add(item)
+			}
+		}
+		healthy := []string{"d1", "e1", "d2"}
+		tb.add(healthy...)
+		events := tb.run(t, time.Minute)
+		for _, item := range healthy {
+			if !slices.ContainsFunc(events, func(event string) bool { return strings.HasSuffix(event, "record "+item+": <nil>, <nil>") }) {
+				t.Errorf("%s does not get its turn within a minute", item)
+			}
+		}
+	})
+}
+
 // A server that stops begins nothing. Its attempts have some time to end, and items that wait are free for others at once.
 func TestLeasesStop(t *testing.T) {
 	t.Parallel()

@@ -23,7 +23,7 @@
 //   - A wait is bounded by time: it ends with [ErrLate] while there is still time to answer (TestQueueIsBoundedByTime). A queue
 //     may also bound how many wait for one caller, and refuses more with [ErrFull] (TestQueueIsBoundedForEachCaller).
 //   - The outcome of an attempt of [Leases] is recorded in a time of its own (TestLeasesRecord). A hanging receiver takes its own places
-//     (TestLeasesPlaces), and a server that stops finishes what it attempts (TestLeasesStop).
+//     (TestLeasesPlaces), however many hang they leave a quarter of all (TestLeasesWhileManyHang), and a server that stops finishes what it attempts (TestLeasesStop).
 //   - Nobody waits for a [Buffer] to be written (TestBufferRun). Its rows are bounded, and the log says how many were lost (TestBuffer).
 //   - Work that panics ends nothing but itself. The error has the stack, without the values of arguments, which may be secrets (TestTry). Background
 //     work that panics goes on after a pause, until its context ends (TestRestart).

@@ -314,18 +314,25 @@ where user_id = @user_id and event_id = @event_id and state = 'pending' and leas
 select distinct coalesce(cl.name, 'operator')::text as name from webhook_endpoints e left join clients cl using (client_id);
 
 -- name: CountPendingByClient :many
--- Without those of webhooks that are paused, stopped or removed and of clients that are not active, which nobody expects to be sent.
+-- Without those of webhooks that are paused, stopped or removed and of clients that are not active, which nobody expects to be sent. It counts a
+-- bounded number, the oldest first: without a bound it would not end in time while a receiver is down that has millions.
 select coalesce(cl.name, 'operator')::text as name, count(*) as pending,
-    extract(epoch from connect_now() - min(e.created_at))::float8 as oldest_seconds
-from webhook_events e
-join webhook_endpoints w using (client_id)
+    extract(epoch from connect_now() - min(p.created_at))::float8 as oldest_seconds
+from (
+    select e.client_id, e.created_at from webhook_events e
+    where e.state = 'pending' and (e.client_id in (
+        select w.client_id from webhook_endpoints w left join clients c using (client_id)
+        where w.paused_at is null and w.stopped_at is null and coalesce(c.status, 'active') = 'active'
+    )) is true -- no join, which would read and sort all that wait
+    order by e.created_at
+    limit @at_most
+) p
 left join clients cl using (client_id)
-where e.state = 'pending' and w.paused_at is null and w.stopped_at is null and coalesce(cl.status, 'active') = 'active'
 group by 1;
 
 -- name: Backlog :one
--- The events that are to be sent, by how long they have waited, without those that CountPendingByClient leaves out. The subqueries read the
--- clock once instead of once a row.
+-- The events that are to be sent, by how long they have waited, without those that CountPendingByClient leaves out, and up to a bound, too. The
+-- subqueries read the clock once instead of once a row.
 select count(*) as waiting, count(*) filter (where w.due) as due,
     coalesce(extract(epoch from max(w.age)), 0)::float8 as oldest_seconds,
     count(*) filter (where w.age < interval '1 minute') as under_1m,
@@ -337,9 +344,12 @@ from (
     select (select connect_now()) - e.created_at as age,
         (e.ready is not null or e.due_at <= (select connect_now())) and (e.leased_until is null or e.leased_until <= now()) as due
     from webhook_events e
-    join webhook_endpoints r using (client_id)
-    left join clients cl using (client_id)
-    where e.state = 'pending' and r.paused_at is null and r.stopped_at is null and coalesce(cl.status, 'active') = 'active'
+    where e.state = 'pending' and (e.client_id in (
+        select r.client_id from webhook_endpoints r left join clients cl using (client_id)
+        where r.paused_at is null and r.stopped_at is null and coalesce(cl.status, 'active') = 'active'
+    )) is true
+    order by e.created_at
+    limit @at_most
 ) w;
 
 -- name: CountFailedOfDay :one

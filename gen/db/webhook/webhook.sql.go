@@ -44,9 +44,12 @@ from (
     select (select connect_now()) - e.created_at as age,
         (e.ready is not null or e.due_at <= (select connect_now())) and (e.leased_until is null or e.leased_until <= now()) as due
     from webhook_events e
-    join webhook_endpoints r using (client_id)
-    left join clients cl using (client_id)
-    where e.state = 'pending' and r.paused_at is null and r.stopped_at is null and coalesce(cl.status, 'active') = 'active'
+    where e.state = 'pending' and (e.client_id in (
+        select r.client_id from webhook_endpoints r left join clients cl using (client_id)
+        where r.paused_at is null and r.stopped_at is null and coalesce(cl.status, 'active') = 'active'
+    )) is true
+    order by e.created_at
+    limit $1
 ) w
 `
 
@@ -61,10 +64,10 @@ type BacklogRow struct {
 	Under24h      int64
 }
 
-// The events that are to be sent, by how long they have waited, without those that CountPendingByClient leaves out. The subqueries read the
-// clock once instead of once a row.
-func (q *Queries) Backlog(ctx context.Context) (BacklogRow, error) {
-	row := q.db.QueryRow(ctx, backlog)
+// The events that are to be sent, by how long they have waited, without those that CountPendingByClient leaves out, and up to a bound, too. The
+// subqueries read the clock once instead of once a row.
+func (q *Queries) Backlog(ctx context.Context, atMost int32) (BacklogRow, error) {
+	row := q.db.QueryRow(ctx, backlog, atMost)
 	var i BacklogRow
 	err := row.Scan(
 		&i.Waiting,
@@ -204,11 +207,17 @@ func (q *Queries) CountFailedWebhookEvents(ctx context.Context, arg CountFailedW
 
 const countPendingByClient = `-- name: CountPendingByClient :many
 select coalesce(cl.name, 'operator')::text as name, count(*) as pending,
-    extract(epoch from connect_now() - min(e.created_at))::float8 as oldest_seconds
-from webhook_events e
-join webhook_endpoints w using (client_id)
+    extract(epoch from connect_now() - min(p.created_at))::float8 as oldest_seconds
+from (
+    select e.client_id, e.created_at from webhook_events e
+    where e.state = 'pending' and (e.client_id in (
+        select w.client_id from webhook_endpoints w left join clients c using (client_id)
+        where w.paused_at is null and w.stopped_at is null and coalesce(c.status, 'active') = 'active'
+    )) is true -- no join, which would read and sort all that wait
+    order by e.created_at
+    limit $1
+) p
 left join clients cl using (client_id)
-where e.state = 'pending' and w.paused_at is null and w.stopped_at is null and coalesce(cl.status, 'active') = 'active'
 group by 1
 `
 
@@ -218,9 +227,10 @@ type CountPendingByClientRow struct {
 	OldestSeconds float64
 }
 
-// Without those of webhooks that are paused, stopped or removed and of clients that are not active, which nobody expects to be sent.
-func (q *Queries) CountPendingByClient(ctx context.Context) ([]CountPendingByClientRow, error) {
-	rows, err := q.db.Query(ctx, countPendingByClient)
+// Without those of webhooks that are paused, stopped or removed and of clients that are not active, which nobody expects to be sent. It counts a
+// bounded number, the oldest first: without a bound it would not end in time while a receiver is down that has millions.
+func (q *Queries) CountPendingByClient(ctx context.Context, atMost int32) ([]CountPendingByClientRow, error) {
+	rows, err := q.db.Query(ctx, countPendingByClient, atMost)
 	if err != nil {
 		return nil, err
 	}

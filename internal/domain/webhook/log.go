@@ -171,7 +171,7 @@ func (w *Webhooks) ReplayFailed(ctx context.Context, clientID uuid.UUID, atMost 
 // Stats describes the delivery to a client.
 type Stats struct {
 	Client  string        // its name; clients of one name are one
-	Pending int64         // events in the database that are to be delivered
+	Pending int64         // events in the database that are to be delivered, as far as they are among the million oldest of all clients
 	Oldest  time.Duration // age of the oldest of them
 
 	// Counted by this server since it started:
@@ -205,7 +205,7 @@ func (w *Webhooks) Stats(ctx context.Context) ([]Stats, error) {
 		stats.Client = name
 		all[name] = stats
 	}
-	pending, err := w.queries.CountPendingByClient(ctx)
+	pending, err := w.queries.CountPendingByClient(ctx, w.counted)
 	for _, row := range pending {
 		stats := all[row.Name]
 		stats.Client = row.Name
@@ -218,7 +218,7 @@ func (w *Webhooks) Stats(ctx context.Context) ([]Stats, error) {
 
 // Queue describes the delivery to all clients by all servers.
 type Queue struct {
-	Waiting int64         // events that are to be delivered
+	Waiting int64         // events that are to be delivered; a million stands for that many or more
 	Due     int64         // those of them that are to be sent now, and that no server is sending
 	Oldest  time.Duration // age of the oldest that waits; 0 if none waits
 	Failed  int64         // given up within the last 24 hours; 10,000 stands for that many or more
@@ -233,7 +233,7 @@ type Age struct {
 
 // Queue asks the database for the state of delivery.
 func (w *Webhooks) Queue(ctx context.Context) (Queue, error) {
-	row, err := w.queries.Backlog(ctx)
+	row, err := w.queries.Backlog(ctx, w.counted)
 	if err != nil {
 		return Queue{}, fmt.Errorf("webhook queue: %w", err)
 	}

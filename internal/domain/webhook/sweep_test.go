@@ -91,3 +91,36 @@ func TestSweepWhileReceiversAreDown(t *testing.T) {
 	}
 	readLittle(t, server, sent, 7000)
 }
+
+// While receivers are down that have many events, what waits is counted up to a bound, so that it is known at all: the alert of a client whose events
+// wait needs it.
+func TestWhatWaitsIsCountedUpToABound(t *testing.T) {
+	pgtest.NotOnCluster(t, "the plan is that of a shard")
+	t.Parallel()
+	w := newWorld(t)
+	w.db.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, created_at)
+		select gen_random_uuid(), ($1::uuid[])[1 + n % cardinality($1)], 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected',
+			$2::timestamptz + n * interval '1 millisecond'
+		from generate_series(1, 20000) as n`, w.down(t), w.db.Now().Add(-2*time.Hour))
+	w.db.Exec(t, "vacuum analyze webhook_events, webhook_endpoints, clients")
+	server, sent := w.traced(t)
+	server.counted = 500
+	queue, err := server.Queue(t.Context())
+	if err != nil || queue.Waiting != 500 || queue.Oldest < time.Hour {
+		t.Errorf("%d events wait, the oldest for %s, %v", queue.Waiting, queue.Oldest, err)
+	}
+	stats, err := server.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting := int64(0)
+	for _, s := range stats {
+		if waiting += s.Pending; s.Oldest < time.Hour {
+			t.Errorf("%s: the oldest waits for %s", s.Client, s.Oldest)
+		}
+	}
+	if waiting != 500 {
+		t.Errorf("%d events wait", waiting)
+	}
+	readLittle(t, server, sent, 2000)
+}

@@ -89,6 +89,7 @@ type Webhooks struct {
 	random  io.Reader
 	window  time.Duration // after which changes are merged, with lag
 	lag     time.Duration // of the read replicas
+	counted int32         // events that wait are counted up to here
 	logger  *slog.Logger
 	limits  work.Limits
 	settled func(clientID uuid.UUID, delivered bool)
@@ -120,6 +121,7 @@ func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Webh
 		random:      cmp.Or(settings.Random, rand.Reader),
 		window:      settings.Window + settings.ReplicaLag,
 		lag:         settings.ReplicaLag,
+		counted:     1_000_000,
 		logger:      cmp.Or(settings.Logger, slog.New(slog.DiscardHandler)),
 		limits:      settings.Limits,
 		settled:     settings.Settled,

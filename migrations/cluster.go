@@ -46,9 +46,9 @@ var (
 	// takes another turn than limiter.
 	CoordinatorTables = []string{"webhook_queue", "turns", "sweeps", "keyset_marks", "servers", "database_sizes", "rate_limits", "usage_folds", "latency_hours"}
 
-	// FirstPlaced are the tables that are distributed before the others, in this order. Citus plans no statement of some that join
+	// firstPlaced are the tables that are distributed before the others, in this order. Citus plans no statement of some that join
 	// two of them if one is distributed and the other is not, so they follow each other (TestStatementsBetweenStepsOnACluster).
-	FirstPlaced = []string{"users", "authorization_requests", "connections", "clients", "webhook_changes", "webhook_attempts",
+	firstPlaced = []string{"users", "authorization_requests", "connections", "clients", "webhook_changes", "webhook_attempts",
 		"webhook_endpoints", "webhook_events", "webhook_queue"}
 
 	// ForeignKeys are all foreign keys of the schema. Citus distributes no table that has one: they are dropped before and added
@@ -89,7 +89,7 @@ func (k ForeignKey) Name() string {
 
 // Tables returns the names of all tables, in the order in which they are placed.
 func Tables() []string {
-	all := slices.Clone(FirstPlaced)
+	all := slices.Clone(firstPlaced)
 	add := func(table string) {
 		if !slices.Contains(all, table) {
 			all = append(all, table)

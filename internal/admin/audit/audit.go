@@ -110,15 +110,12 @@ type Filter struct {
 	Itself bool
 }
 
-// sweepRows bounds the rows of a statement, so that it ends within its timeout.
-const sweepRows = 10_000
-
 // Sweep deletes events whose retention was over at that time.
 func (l *Log) Sweep(ctx context.Context, before time.Time) error {
 	if l.retention == 0 {
 		return nil
 	}
-	params := auditdb.SweepAuditLogParams{Before: before.Add(-l.retention), MaxRows: sweepRows}
+	params := auditdb.SweepAuditLogParams{Before: before.Add(-l.retention), MaxRows: 10_000} // so that the statement ends within its timeout
 	return postgres.Wrap("audit log: sweep", postgres.Sweep(ctx, l.queries.SweepAuditLog, params))
 }
 

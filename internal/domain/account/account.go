@@ -173,10 +173,7 @@ func (a *Accounts) SetDesign(look brand.Brand, texts *locale.Catalogue) {
 // what happened to sign-ins seven days before. It also deletes notices that no server knew how to send for 30 days.
 // Every server may call it at any time; once a minute is enough.
 func (a *Accounts) Sweep(ctx context.Context, before time.Time) error {
-	off := ReceiptKinds
-	if a.settings.Receipts {
-		off = nil
-	}
+	off := map[bool][]string{false: ReceiptKinds}[a.settings.Receipts]
 	return postgres.Wrap("account: sweep", errors.Join(
 		postgres.Sweep(ctx, a.queries.DeleteExpiredSignIns, before),
 		postgres.Sweep(ctx, a.queries.DeletePastLimits, accountdb.DeletePastLimitsParams{

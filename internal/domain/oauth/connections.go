@@ -221,12 +221,9 @@ func (s *Server) RevokeTokensOfClient(ctx context.Context, clientID uuid.UUID) (
 	}
 }
 
-// perStatement is how many connections of a client end in one statement, and of how many others users are told. perLook bounds those that a look
-// through the whole table finds: a partner that stops refreshing has as many lapse within an hour as it has users.
-const (
-	perStatement = 1000
-	perLook      = 100 * perStatement
-)
+// perStatement is how many connections of a client end in one statement, and perLook how many that have lapsed a read of the whole table finds: a
+// partner that stops refreshing has as many within an hour as it has users.
+const perStatement, perLook = 1000, 100_000
 
 // TellLapses adds receipts, and entries of the audit log, for connections that have lapsed within a week, a thousand in a statement. Every server may call it; once an
 // hour is enough.
@@ -242,13 +239,12 @@ func (s *Server) TellLapses(ctx context.Context) error {
 			return err
 		})
 		for part := range slices.Chunk(lapsed, perStatement) {
-			told := oauthdb.TellLapsesParams{Actor: work.System}
-			for _, row := range part {
-				told.UserIds, told.ClientIds, told.Deadlines = append(told.UserIds, row.UserID), append(told.ClientIds, row.ClientID), append(told.Deadlines, row.RefreshDeadline)
-			}
-			if err == nil {
-				err = s.queries.TellLapses(ctx, told)
-			}
+			err = cmp.Or(err, s.queries.TellLapses(ctx, oauthdb.TellLapsesParams{
+				UserIds:   postgres.Map(part, func(row oauthdb.FindLapsedRow) uuid.UUID { return row.UserID }),
+				ClientIds: postgres.Map(part, func(row oauthdb.FindLapsedRow) uuid.UUID { return row.ClientID }),
+				Deadlines: postgres.Map(part, func(row oauthdb.FindLapsedRow) time.Time { return row.RefreshDeadline }),
+				Actor:     work.System,
+			}))
 		}
 		if err != nil || len(lapsed) < perLook {
 			return postgres.Wrap("tell of lapsed connections", err)

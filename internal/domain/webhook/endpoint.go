@@ -151,12 +151,8 @@ func (w *Webhooks) RemoveEndpoint(ctx context.Context, clientID uuid.UUID) error
 }
 
 // failLeft fails the events that wait for a client without a webhook.
-func (w *Webhooks) failLeft(ctx context.Context, clientID uuid.UUID) (err error) {
-	const part = 2000
-	for failed := int64(part); err == nil && failed == part; {
-		failed, err = w.queries.FailEventsOfRemovedWebhook(ctx, webhookdb.FailEventsOfRemovedWebhookParams{ClientID: clientID, MaxRows: part})
-	}
-	return err
+func (w *Webhooks) failLeft(ctx context.Context, clientID uuid.UUID) error {
+	return postgres.Sweep(ctx, w.queries.FailEventsOfRemovedWebhook, webhookdb.FailEventsOfRemovedWebhookParams{ClientID: clientID, MaxRows: 2000})
 }
 
 // MaxURL bounds the length of a receiver's URL in characters.

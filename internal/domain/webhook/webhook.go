@@ -201,8 +201,7 @@ func ofEvent(id uuid.UUID, err error) error {
 }
 
 // Sweep deletes the events that had settled 30 days before that time, with their attempts. Before, it brings what
-// is in webhook_queue, and fails what has waited too long for paused webhooks. However much is kept, or waits for others, each of its statements reads
-// a part (TestSweepWhileReceiversAreDown).
+// is in webhook_queue, and fails what has waited too long for paused webhooks. Each statement reads a part (TestSweepWhileReceiversAreDown).
 func (w *Webhooks) Sweep(ctx context.Context, before time.Time) error {
 	const batch = 2000
 	if err := w.bringQueued(ctx); err != nil {

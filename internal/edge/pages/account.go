@@ -12,6 +12,7 @@ import (
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/edge/site"
+	"connect-svc/internal/foundation/timezone"
 	"connect-svc/internal/foundation/work"
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
@@ -49,16 +50,10 @@ func (p *pages) connections(r *http.Request, user account.User) ([]connection, e
 		list[i] = connection{Connection: c, Partner: partner{Partner: c.Partner}}
 		for _, read := range c.Reads {
 			at := read.At.In(user.Zone())
-			list[i].LastReads = append(list[i].LastReads, lastRead{read.Of.String(), at, daysBetween(at, p.Now().In(user.Zone()))})
+			list[i].LastReads = append(list[i].LastReads, lastRead{read.Of.String(), at, int(timezone.Day(p.Now().In(user.Zone())).Sub(timezone.Day(at)) / (24 * time.Hour))})
 		}
 	}
 	return list, err
-}
-
-// daysBetween counts the midnights between two instants, by the calendar of their time zone.
-func daysBetween(from, to time.Time) int {
-	date := func(t time.Time) time.Time { return time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC) }
-	return int(date(to).Sub(date(from)) / (24 * time.Hour))
 }
 
 // forgetBrowser ends what a browser is known for, and signs it out.

@@ -133,12 +133,11 @@ func NoRowsAs(err, meaning error) error {
 }
 
 // Sweep carries a statement out until it deletes no row. Its limit keeps it within its timeout, and says nothing of how many rows expire in a minute.
-func Sweep[Params any](ctx context.Context, statement func(context.Context, Params) (int64, error), params Params) error {
-	for {
-		if deleted, err := statement(ctx, params); err != nil || deleted == 0 {
-			return err
-		}
+func Sweep[Params any](ctx context.Context, statement func(context.Context, Params) (int64, error), params Params) (err error) {
+	for deleted := int64(1); err == nil && deleted > 0; {
+		deleted, err = statement(ctx, params)
 	}
+	return err
 }
 
 // Map converts each row. The result is never nil.

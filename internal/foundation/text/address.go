@@ -46,6 +46,9 @@ const MaxAddress = 254
 // letters have to be valid in the registration of a domain (IDNA2008): browsers take more, such as wide letters, which other programs take for
 // another domain, or for none.
 func IsAddress(text string) bool {
+	misleading := func(c rune) bool { // an invisible character, such as the fillers among the letters, or the question mark
+		return !unicode.IsGraphic(c) || unicode.IsSpace(c) || c == '?' || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, c) || c == '\u2800'
+	}
 	if !utf8.ValidString(text) || strings.ContainsFunc(text, misleading) {
 		return false
 	}
@@ -58,11 +61,6 @@ func IsAddress(text string) bool {
 	host, err := hostOf(domain)
 	isNumeric := strings.Trim(host[strings.LastIndexByte(host, '.')+1:], "0123456789") == "" // an IPv4 address, of which no name may be
 	return err == nil && len(local) <= 64 && len(text) <= MaxAddress && len(local)+1+len(host) <= MaxAddress && !isNumeric
-}
-
-// misleading matches invisible characters, including the fillers among the letters, and the question mark.
-func misleading(c rune) bool {
-	return !unicode.IsGraphic(c) || unicode.IsSpace(c) || c == '?' || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, c) || c == '\u2800'
 }
 
 // split returns the parts of an address. Only the last @ separates them.

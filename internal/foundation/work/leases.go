@@ -70,14 +70,8 @@ type leasing[Key comparable, Item any] struct {
 	*Leases[Key, Item]
 	working  context.Context // of attempts
 	lines    map[Key]*line[Item]
-	released chan place[Key]
+	released chan func() bool // see release
 	attempts sync.WaitGroup
-}
-
-// place is one that an item gave.
-type place[Key comparable] struct {
-	key  Key
-	slow bool // it took longer than waitAhead
 }
 
 // Lease returns how long a lease must last: longer than a claim, the wait after it, an attempt and its record together, so that no other server
@@ -91,7 +85,7 @@ func (l *Leases[Key, Item]) Run(ctx context.Context) {
 	working, breakOff := context.WithCancel(context.WithoutCancel(ctx))
 	defer breakOff()
 	context.AfterFunc(ctx, func() { time.AfterFunc(l.StopLimit, breakOff) })
-	run := leasing[Key, Item]{Leases: l, working: working, lines: map[Key]*line[Item]{}, released: make(chan place[Key])}
+	run := leasing[Key, Item]{Leases: l, working: working, lines: map[Key]*line[Item]{}, released: make(chan func() bool)}
 
 	var ( // of a claim
 		room  map[Key]int
@@ -109,9 +103,9 @@ func (l *Leases[Key, Item]) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-		case given := <-run.released:
+		case release := <-run.released:
 			switch {
-			case !run.release(given):
+			case !release():
 			case claiming:
 				again = true
 			default:
@@ -129,10 +123,7 @@ func (l *Leases[Key, Item]) Run(ctx context.Context) {
 			claiming, began, room = true, time.Now(), map[Key]int{}
 			limit, slow := l.Most, 0
 			for _, line := range run.lines {
-				limit -= line.held()
-				if line.slow {
-					slow++
-				}
+				limit, slow = limit-line.held(), slow+map[bool]int{true: 1}[line.slow]
 			}
 			for key, line := range run.lines {
 				room[key] = max(0, line.ahead-line.held())
@@ -205,9 +196,9 @@ func (l *Leases[Key, Item]) Do(ctx context.Context, item Item, release func()) e
 }
 
 // release gives the place of an item to the next one of its key. It reports whether more should be claimed.
-func (r *leasing[Key, Item]) release(given place[Key]) bool {
-	line := r.lines[given.key]
-	line.slow = given.slow
+func (r *leasing[Key, Item]) release(key Key, took time.Duration) bool {
+	line := r.lines[key]
+	line.slow = took > waitAhead
 	line.sending--
 	r.dispatch(line)
 	if !line.more || line.held() > line.ahead/2 {
@@ -263,7 +254,10 @@ func (r *leasing[Key, Item]) dispatch(line *line[Item]) {
 		line.sending++
 		r.attempts.Go(func() {
 			began := time.Now()
-			release := sync.OnceFunc(func() { r.released <- place[Key]{key, time.Since(began) > waitAhead} })
+			release := sync.OnceFunc(func() {
+				took := time.Since(began)
+				r.released <- func() bool { return r.release(key, took) }
+			})
 			defer release()
 			if err := r.Do(r.working, item, release); err != nil && r.working.Err() == nil {
 				r.Logger.Error("an outcome could not be recorded", "of", r.Name, "cause", err)

@@ -36,7 +36,7 @@ func (w *world) down(t *testing.T) (clients []uuid.UUID) {
 	return clients
 }
 
-// readLittle checks that none of the statements reads more than most events.
+// readLittle checks that each statement reads most events at most.
 func readLittle(t *testing.T, server *Webhooks, sent *pgtest.Statements, most float64) {
 	t.Helper()
 	sent.Explain(t, server.pool, func(sql string, plan []pgtest.PlanNode) {

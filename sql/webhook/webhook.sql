@@ -354,11 +354,13 @@ from (
 
 -- name: CountFailedOfDay :one
 -- The events that failed within a day, by leased_until (null: a program of 1.0.0 failed it, until 1.3.0). An event fails at most two weeks after it
--- was written, unless it was replayed: its receiver may ask for a day before each attempt. The limit keeps the statement within its timeout.
+-- was written, unless it was replayed: its receiver may ask for a day before each attempt. The limit keeps the statement within its timeout, and most
+-- of a receiver that is down are among those that were written last.
 select count(*) from (
     select 1 from webhook_events e
     where e.state = 'failed' and e.created_at > (select connect_now()) - interval '14 days'
         and coalesce(e.leased_until, e.created_at) > now() - interval '1 day'
+    order by e.created_at desc
     limit 10000
 ) f;
 

@@ -124,3 +124,23 @@ func TestWhatWaitsIsCountedUpToABound(t *testing.T) {
 	}
 	readLittle(t, server, sent, 2000)
 }
+
+// While receivers have been down for weeks, the events that failed within a day are found among those of two weeks: they were written last.
+func TestFailedOfDayAmongMany(t *testing.T) {
+	pgtest.NotOnCluster(t, "the plan is that of a shard")
+	t.Parallel()
+	w := newWorld(t)
+	down := w.down(t)
+	for days, n := range map[int]int{10: 20_000, 3: 12_000} { // since they were written
+		w.db.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, state, ready, queued, created_at, leased_until)
+			select gen_random_uuid(), ($1::uuid[])[1 + n % cardinality($1)], 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', 'failed',
+				null, true, $3::timestamptz + n * interval '1 millisecond', $3::timestamptz + interval '70 hours'
+			from generate_series(1, $2::int) as n`, down, n, w.db.Now().Add(-time.Duration(days)*24*time.Hour))
+	}
+	w.db.Exec(t, "vacuum analyze webhook_events")
+	server, sent := w.traced(t)
+	if queue, err := server.Queue(t.Context()); err != nil || queue.Failed != 10_000 {
+		t.Errorf("%d events failed within a day, %v", queue.Failed, err)
+	}
+	readLittle(t, server, sent, 12_000)
+}

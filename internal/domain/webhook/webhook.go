@@ -204,16 +204,11 @@ func ofEvent(id uuid.UUID, err error) error {
 // is in webhook_queue, and fails what has waited too long for paused webhooks. Each statement reads a part (TestSweepWhileReceiversAreDown).
 func (w *Webhooks) Sweep(ctx context.Context, before time.Time) error {
 	const batch = 2000
-	if err := w.bringQueued(ctx); err != nil {
-		return postgres.Wrap("bring queued webhook events", err)
-	}
-	if err := w.failPaused(ctx, before); err != nil {
-		return err
-	}
+	failure := cmp.Or(postgres.Wrap("bring queued webhook events", w.bringQueued(ctx)), w.failPaused(ctx, before))
 	for part := (webhookdb.SweepWebhookEventsParams{Before: before.Add(-30 * 24 * time.Hour), MaxRows: batch}); ; {
 		last, err := w.queries.SweepWebhookEvents(ctx, part)
 		if err != nil || last.Read < batch {
-			return postgres.Wrap("sweep webhook events", postgres.NoRowsAs(err, nil))
+			return cmp.Or(failure, postgres.Wrap("sweep webhook events", postgres.NoRowsAs(err, nil)))
 		}
 		part.AfterTime, part.AfterID = last.CreatedAt, last.EventID
 	}

@@ -254,10 +254,7 @@ func (r *leasing[Key, Item]) dispatch(line *line[Item]) {
 		line.sending++
 		r.attempts.Go(func() {
 			began := time.Now()
-			release := sync.OnceFunc(func() {
-				took := time.Since(began)
-				r.released <- func() bool { return r.release(key, took) }
-			})
+			release := sync.OnceFunc(func() { took := time.Since(began); r.released <- func() bool { return r.release(key, took) } })
 			defer release()
 			if err := r.Do(r.working, item, release); err != nil && r.working.Err() == nil {
 				r.Logger.Error("an outcome could not be recorded", "of", r.Name, "cause", err)

@@ -131,11 +131,11 @@ func TestFailedOfDayAmongMany(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	down := w.down(t)
-	for days, n := range map[int]int{10: 20_000, 3: 12_000} { // since they were written
+	for _, written := range []struct{ days, n int }{{10, 60_000}, {3, 12_000}} { // ago
 		w.db.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, state, ready, queued, created_at, leased_until)
 			select gen_random_uuid(), ($1::uuid[])[1 + n % cardinality($1)], 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', 'failed',
 				null, true, $3::timestamptz + n * interval '1 millisecond', $3::timestamptz + interval '70 hours'
-			from generate_series(1, $2::int) as n`, down, n, w.db.Now().Add(-time.Duration(days)*24*time.Hour))
+			from generate_series(1, $2::int) as n`, down, written.n, w.db.Now().Add(-time.Duration(written.days)*24*time.Hour))
 	}
 	w.db.Exec(t, "vacuum analyze webhook_events")
 	server, sent := w.traced(t)

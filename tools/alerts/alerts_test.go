@@ -226,13 +226,13 @@ func newSeries() *series {
 	}
 	add(true, 10, 10, "requests_total", "operation", "requestToken", "status", "200")
 	add(true, 0, 10, "requests_total", "operation", "requestToken", "status", "500")
-	for _, operation := range []string{"readyz", "metrics", "/console/partners"} {
+	for _, operation := range []string{"readyz", "metrics", "/console/partners", "/developers/", "/developers/sandbox/"} {
 		add(true, 50, 50, "requests_total", "operation", operation, "status", "503")
 	}
 	add(true, 10, 0, "request_duration_seconds_bucket", "operation", "requestToken", "le", "1")
 	add(true, 10, 10, "request_duration_seconds_bucket", "operation", "requestToken", "le", "2.5")
 	add(true, 10, 10, "request_duration_seconds_bucket", "operation", "requestToken", "le", "+Inf")
-	for _, operation := range []string{"healthz", "/console", "/developers/sandbox/"} { // may be slow
+	for _, operation := range []string{"healthz", "/console", "/developers/", "/developers/sandbox/"} { // may be slow
 		add(true, 0, 0, "request_duration_seconds_bucket", "operation", operation, "le", "1")
 		add(true, 10, 10, "request_duration_seconds_bucket", "operation", operation, "le", "+Inf")
 	}

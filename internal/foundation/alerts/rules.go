@@ -3,7 +3,6 @@ package alerts
 import (
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -19,17 +18,15 @@ var subjectMark = regexp.MustCompile(`{{ \$labels\.\w+ }}`)
 
 // conditions return the subjects that meet the expression of an alert; for an alert without subjects, one empty string.
 var conditions = map[string]func(*readings) []string{
-	"ConnectDown": func(r *readings) []string {
-		return r.subjects("up", "instance", func(up float64) bool { return up == 0 })
-	},
-	"ConnectDatabaseDown":          down("database"),
-	"ConnectDatabaseRefusesWrites": down("database_writes"),
+	"ConnectDown":                  zero("up", "instance", nil),
+	"ConnectDatabaseDown":          zero("connect_dependency_up", "name", has("dependency", "database")),
+	"ConnectDatabaseRefusesWrites": zero("connect_dependency_up", "name", has("dependency", "database_writes")),
 	"ConnectDatabaseDiskFills": func(r *readings) []string {
 		return when(r.most("connect_database_disk_free_bytes") < 0.1*r.most("connect_database_disk_bytes"))
 	},
-	"ConnectLimiterDown":    down("limiter"),
-	"ConnectMailServerDown": down("mail_server"),
-	"ConnectReplicaLeftOut": down("replica"),
+	"ConnectLimiterDown":    zero("connect_dependency_up", "name", has("dependency", "limiter")),
+	"ConnectMailServerDown": zero("connect_dependency_up", "name", has("dependency", "mail_server")),
+	"ConnectReplicaLeftOut": zero("connect_dependency_up", "name", has("dependency", "replica")),
 	"ConnectFailing": func(r *readings) []string {
 		failed := r.increase("connect_requests_total", 5*time.Minute, func(l Labels) bool {
 			return len(l["status"]) == 3 && l["status"][0] == '5' && (served(l) || l["operation"] == "healthz")
@@ -39,8 +36,8 @@ var conditions = map[string]func(*readings) []string{
 	},
 	"ConnectSlow": func(r *readings) (operations []string) {
 		const buckets = "connect_request_duration_seconds_bucket"
-		inTime := r.increaseBy("operation", buckets, 5*time.Minute, func(l Labels) bool { return l["le"] == "1" && timed(l) })
-		all := r.increaseBy("operation", buckets, 5*time.Minute, func(l Labels) bool { return l["le"] == "+Inf" && timed(l) })
+		inTime := r.increaseBy("operation", buckets, 5*time.Minute, func(l Labels) bool { return l["le"] == "1" && served(l) })
+		all := r.increaseBy("operation", buckets, 5*time.Minute, func(l Labels) bool { return l["le"] == "+Inf" && served(l) })
 		for operation, n := range all {
 			if inTime[operation] < 0.99*n {
 				operations = append(operations, operation)
@@ -73,32 +70,24 @@ var conditions = map[string]func(*readings) []string{
 		return when(rejected > 50 && rejected > accepted || rejected > 500)
 	},
 	"ConnectDatabaseGrows": func(r *readings) []string {
-		size := r.most("connect_database_size_bytes")
-		return when(size > 1.25*r.most("connect_database_size_week_before_bytes") && size > 10e9)
+		return when(r.most("connect_database_size_bytes") > max(1.25*r.most("connect_database_size_week_before_bytes"), 10e9))
 	},
 	"ConnectDatabasePoolExhausted": func(r *readings) []string {
-		const window = 5 * time.Minute
-		return when(r.increase("connect_database_wait_seconds_total", window, nil)/window.Seconds() > 1)
+		return when(r.increase("connect_database_wait_seconds_total", 5*time.Minute, nil) > (5 * time.Minute).Seconds())
 	},
 	"ConnectConnectionsRefused": func(r *readings) []string {
 		return when(r.increase("connect_http_connections_closed_total", 5*time.Minute, has("outcome", "refused")) > 0)
 	},
-	"ConnectClockNotBelieved": func(r *readings) []string {
-		return r.subjects("connect_database_clock_believed", "", func(believed float64) bool { return believed == 0 })
-	},
+	"ConnectClockNotBelieved": zero("connect_database_clock_believed", "", nil),
 	"ConnectClocksDiffer": func(r *readings) []string {
 		return r.subjects("connect_database_clock_ahead_seconds", "", func(ahead float64) bool { return ahead > 60 || ahead < -60 })
 	},
-	"ConnectDatabaseNotReconciled": func(r *readings) []string {
-		return r.subjects("connect_database_reconciled", "", func(reconciled float64) bool { return reconciled == 0 })
-	},
+	"ConnectDatabaseNotReconciled": zero("connect_database_reconciled", "", nil),
 	"ConnectCertificateEnds": func(r *readings) []string {
-		soon := float64(r.now.UnixMilli())/1000 + 14*24*3600
-		return r.subjects("connect_certificate_expiry_timestamp_seconds", "listener", func(end float64) bool { return end < soon })
+		now := float64(r.now.UnixMilli()) / 1000
+		return r.subjects("connect_certificate_expiry_timestamp_seconds", "listener", func(end float64) bool { return end-now < 14*24*3600 })
 	},
-	"ConnectReloadFailed": func(r *readings) []string {
-		return r.subjects("connect_config_last_reload_successful", "", func(successful float64) bool { return successful == 0 })
-	},
+	"ConnectReloadFailed": zero("connect_config_last_reload_successful", "", nil),
 	"ConnectUsageNotCounted": func(r *readings) []string {
 		waiting := r.subjects("connect_usage_rows_waiting", "", func(rows float64) bool { return rows > 5000 })
 		return append(waiting, when(r.increase("connect_usage_uncounted_requests_total", 15*time.Minute, nil) > 0)...)
@@ -116,26 +105,22 @@ var conditions = map[string]func(*readings) []string{
 	},
 }
 
-// down is the condition of a kind of dependencies: the names of those that are down.
-func down(kind string) func(*readings) []string {
-	return func(r *readings) (names []string) {
-		for _, sample := range r.gauges["connect_dependency_up"] {
-			if sample.Labels["dependency"] == kind && sample.Value == 0 {
-				names = append(names, sample.Labels["name"])
+// zero is the condition of a gauge that is 0: the values of a label there. selected selects series; nil selects all.
+func zero(metric, label string, selected func(Labels) bool) func(*readings) []string {
+	return func(r *readings) (subjects []string) {
+		for _, sample := range r.gauges[metric] {
+			if sample.Value == 0 && (selected == nil || selected(sample.Labels)) {
+				subjects = append(subjects, sample.Labels[label])
 			}
 		}
-		return names
+		return subjects
 	}
 }
 
-// served excludes probes, scrapes and the console.
-func served(l Labels) bool {
-	operation := l["operation"]
-	return operation != "healthz" && operation != "readyz" && operation != "metrics" && !strings.HasPrefix(operation, "/console")
-}
+// served excludes probes, scrapes, the console and the developers' site.
+func served(l Labels) bool { return !unserved.MatchString(l["operation"]) }
 
-// timed also excludes the page that waits for a sandbox.
-func timed(l Labels) bool { return served(l) && l["operation"] != "/developers/sandbox/" }
+var unserved = regexp.MustCompile(`^(healthz|readyz|metrics|/console.*|/developers/.*)$`)
 
 // has selects series by the value of a label.
 func has(label string, values ...string) func(Labels) bool {

@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -29,6 +30,9 @@ type file struct {
 	*static.File
 	forever bool // its name changes with its content
 }
+
+// hashInName is that of the content.
+var hashInName = regexp.MustCompile(`[.-][0-9a-f]{16}`)
 
 func newFile(mediaType string, content []byte) *file {
 	return &file{File: static.New(mediaType, content)}
@@ -58,6 +62,11 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	name, below := strings.CutPrefix(r.URL.Path, Path)
 	f, ok := s.files[name]
+	asset := strings.TrimPrefix(name, "static/")
+	// A page from a server of another version, or with another brand, asks for another hash, and is better off with what there is here.
+	if own, known := s.assets[hashInName.ReplaceAllLiteralString(asset, "")]; known && !ok && asset != name {
+		f, ok = &file{File: s.files[own].File}, true
+	}
 	readable := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
 	case !below && readable:

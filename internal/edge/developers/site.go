@@ -48,6 +48,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"connect-svc/api"
@@ -210,11 +211,10 @@ func (s *Site) addAssets() error {
 		}
 		s.addAsset(entry.Name(), content)
 	}
-	for _, own := range s.config.Brand.Files() {
-		f := newFile(own.MediaType, own.Content)
-		f.forever = true
+	for _, own := range slices.Backward(s.config.Brand.Files()) { // of several logos the first one stands for others
 		s.assets[own.Name] = "static/" + own.Name
-		s.files["static/"+own.Name] = f
+		s.assets[hashInName.ReplaceAllLiteralString(own.Name, "")] = "static/" + own.Name
+		s.files["static/"+own.Name] = &file{static.New(own.MediaType, own.Content), true}
 	}
 	return nil
 }
@@ -222,8 +222,7 @@ func (s *Site) addAssets() error {
 // addAsset adds a file under a name that changes with its content, so that browsers may cache it forever.
 func (s *Site) addAsset(base string, content []byte) {
 	extension := path.Ext(base)
-	f := newFile(mime.TypeByExtension(extension), content)
-	f.forever = true
+	f := &file{static.New(mime.TypeByExtension(extension), content), true}
 	s.assets[base] = "static/" + strings.TrimSuffix(base, extension) + "." + f.Tag[:16] + extension
 	s.files[s.assets[base]] = f
 }

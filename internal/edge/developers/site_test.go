@@ -282,6 +282,40 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
+// While servers are replaced one after the other, or read another brand, a page of one server loads its files from another one, which has them
+// under other names. Browsers ask again the next time.
+func TestFilesOfAnotherServer(t *testing.T) {
+	t.Parallel()
+	color, err := brand.ParseColor("#5b21b6")
+	if err != nil {
+		t.Fatal(err)
+	}
+	site, err := New(Config{BaseURL: nobodysURL, Brand: brand.Brand{Color: color}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(name string) *httptest.ResponseRecorder {
+		answer := httptest.NewRecorder()
+		site.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, Path+name, nil))
+		return answer
+	}
+	hash := regexp.MustCompile(`[0-9a-f]{16}`)
+	for name, f := range site.files {
+		if !strings.HasPrefix(name, "static/") {
+			continue
+		}
+		answer := ask(hash.ReplaceAllString(name, "0123456789abcdef"))
+		if answer.Code != http.StatusOK || answer.Body.String() != string(f.Content) || answer.Header().Get("Cache-Control") != "no-cache" {
+			t.Errorf("a page of another server has no %s: %d, %q", name, answer.Code, answer.Header())
+		}
+	}
+	for _, name := range []string{"developers.0123456789abcdef.css", "static/none.0123456789abcdef.css", "static/logo-0123456789abcdef.svg"} {
+		if answer := ask(name); answer.Code != http.StatusNotFound {
+			t.Errorf("%s: %d", name, answer.Code)
+		}
+	}
+}
+
 // Programs find each page in llms.txt, as Markdown where it is made of that, and the contract in JSON.
 func TestPagesForPrograms(t *testing.T) {
 	t.Parallel()

@@ -18,7 +18,9 @@ import (
 	"mime"
 	"net/http"
 	"path"
+	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -75,12 +77,11 @@ func (s *Site) readStatic() error {
 		}
 		extension := path.Ext(entry.Name())
 		file := static.New(mime.TypeByExtension(extension), content)
-		name := strings.TrimSuffix(entry.Name(), extension) + "." + file.Tag[:16] + extension
-		s.names[entry.Name()] = name
-		s.files[name] = file
+		s.names[entry.Name()] = strings.TrimSuffix(entry.Name(), extension) + "." + file.Tag[:16] + extension
+		s.files[s.names[entry.Name()]] = file
 	}
-	for _, file := range s.Brand.Files() {
-		s.names[file.Name] = file.Name
+	for _, file := range slices.Backward(s.Brand.Files()) { // of several logos the first one stands for others
+		s.names[file.Name], s.names[hashInName.ReplaceAllLiteralString(file.Name, "")] = file.Name, file.Name
 		s.files[file.Name] = static.New(file.MediaType, file.Content)
 	}
 	return nil
@@ -159,13 +160,19 @@ func (s *Site) Locale(r *http.Request) *locale.Locale {
 	return s.Texts.Negotiate(r.Header.Get("Accept-Language"))
 }
 
-// ServeFile sends the file of static with the name in the path. Error: [ErrNotFound].
+// hashInName is that of the content.
+var hashInName = regexp.MustCompile(`[.-][0-9a-f]{16}`)
+
+// ServeFile sends the file of static with the name in the path. A page from a server of another version, or with another brand, asks for another
+// hash. It gets what there is here, which nobody caches: otherwise it would have no style. Error: [ErrNotFound].
 func (s *Site) ServeFile(w http.ResponseWriter, r *http.Request) error {
-	file, ok := s.files[chi.URLParam(r, "name")]
-	if !ok {
+	name := chi.URLParam(r, "name")
+	file, own := s.files[name]
+	if own {
+		Unchanging(w, file.MediaType)
+	} else if file = s.files[s.names[hashInName.ReplaceAllLiteralString(name, "")]]; file == nil {
 		return ErrNotFound
 	}
-	Unchanging(w, file.MediaType)
 	file.ServeHTTP(w, r)
 	return nil
 }

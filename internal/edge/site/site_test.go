@@ -11,7 +11,10 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/go-chi/chi/v5"
+
 	"connect-svc/internal/edge/site"
+	"connect-svc/internal/foundation/brand"
 	"connect-svc/internal/foundation/locale"
 	"connect-svc/internal/foundation/work"
 	"connect-svc/internal/testing/wait"
@@ -104,6 +107,69 @@ func TestIsBelow(t *testing.T) {
 			if got := site.IsBelow(path, root); got != below {
 				t.Errorf("%q below %q: %v", path, root, got)
 			}
+		}
+	}
+}
+
+// While servers are replaced one after the other, or read another brand, a page of one server loads its files from another one, which has them
+// under other names. Nobody keeps what comes under such a name.
+func TestFilesOfAnotherServer(t *testing.T) {
+	t.Parallel()
+	open := func(style, hue string) *site.Site {
+		color, err := brand.ParseColor(hue)
+		if err != nil {
+			t.Fatal(err)
+		}
+		logo, err := brand.ReadLogo([]byte(`<svg xmlns="http://www.w3.org/2000/svg"><path fill="` + hue + `" d="M0 0h9v9z"/></svg>`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages, err := site.New(site.Config{
+			Static: "/static/", Brand: brand.Brand{Color: color, Logo: logo},
+			Files: fstest.MapFS{
+				"static/a.css":               {Data: []byte(style)},
+				"templates/shared/page.html": {Data: []byte(`{{define "layout"}}{{asset "a.css"}} {{asset (brand).Style}} {{asset (brand).Logo.Name}}{{end}}`)},
+				"templates/page.html":        {Data: []byte(`{{define "main"}}{{end}}`)},
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pages
+	}
+	ask := func(server *site.Site, path string) *httptest.ResponseRecorder {
+		router := chi.NewRouter()
+		router.Get("/static/{name}", func(w http.ResponseWriter, r *http.Request) {
+			if server.ServeFile(w, r) != nil {
+				w.WriteHeader(http.StatusNotFound)
+			}
+		})
+		answer := httptest.NewRecorder()
+		router.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		return answer
+	}
+	former, next := open("a { color: red }", "#5b21b6"), open("a { color: blue }", "#0b5a41")
+	loaded := func(server *site.Site) []string {
+		page := httptest.NewRecorder()
+		server.Write(page, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), http.StatusOK, "page", nil)
+		return strings.Fields(page.Body.String())
+	}
+	own := loaded(next)
+	for i, path := range loaded(former) {
+		got, want := ask(next, path), ask(next, own[i])
+		if got.Code != http.StatusOK || got.Body.String() != want.Body.String() || got.Header().Get("Content-Type") != want.Header().Get("Content-Type") {
+			t.Errorf("a page of the other server has no %s: %d", path, got.Code)
+		}
+		if kept := got.Header().Get("Cache-Control"); path == own[i] || kept != "" {
+			t.Errorf("%s is kept: %q", path, kept)
+		}
+		if kept := want.Header().Get("Cache-Control"); !strings.Contains(kept, "immutable") {
+			t.Errorf("%s is not kept: %q", own[i], kept)
+		}
+	}
+	for _, path := range []string{"/static/b.0123456789abcdef.css", "/static/a.0123456789abcdef.svg", "/static/logo-0123456789abcdef.png"} {
+		if got := ask(next, path); got.Code != http.StatusNotFound {
+			t.Errorf("%s: %d", path, got.Code)
 		}
 	}
 }

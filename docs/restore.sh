@@ -36,7 +36,9 @@ while [[ $url =~ ^(.*[?\&])(pool_[a-z_]+|(statement|description)_cache_capacity)
   url="${BASH_REMATCH[1]}${BASH_REMATCH[4]}"
 done
 # As the service does: TLS that is verified to another machine, unless something else is asked for. A socket ignores this.
-if [[ -z ${PGSSLMODE-} && ! $url =~ [?\&]sslmode=[a-z] && ! $url =~ ^[a-z]+://([^@/?]*@)?(localhost|127\.[0-9.]+|\[::1\])(:[0-9]*)?([/?]|$) ]]; then
+hosts=${url#*://} hosts=${hosts%%[/?]*} hosts=${hosts##*@} here='(localhost|127\.[0-9.]+|\[?::1\]?)(:[0-9]*)?'
+[[ ! $url =~ [?\&]host=([^\&]*) ]] || hosts=${BASH_REMATCH[1]}
+if [[ -z ${PGSSLMODE-} && ! $url =~ [?\&]sslmode=[a-z] && ! $hosts =~ ^$here(,$here)*$ ]]; then
   export PGSSLMODE=verify-full
   # The authorities that the service trusts, too. libpq knows `system` only from version 16 on.
   for roots in "${PGSSLROOTCERT-}" "${SSL_CERT_FILE-}" /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem system; do

@@ -200,6 +200,34 @@ func TestBackupVerifiesTLS(t *testing.T) {
 	}
 }
 
+// The scripts ask this machine without TLS, as the service does, however the URL names it.
+func TestBackupOnThisMachine(t *testing.T) {
+	pgtest.NotOnCluster(t, "the way to one PostgreSQL is tested")
+	t.Parallel()
+	keyset, dir := keysetFile(t), t.TempDir()
+	for name, named := range map[string]func(at *url.URL){
+		"by its host":     func(*url.URL) {},
+		"by two hosts":    func(at *url.URL) { at.Host += "," + at.Host },
+		"by a parameter":  func(at *url.URL) { at.RawQuery, at.Host = "host="+at.Hostname()+"&port="+at.Port(), "" },
+		"by two in there": func(at *url.URL) { at.RawQuery, at.Host = "port="+at.Port()+"&host=localhost,"+at.Hostname(), "" },
+	} {
+		run := func(script string, database *pgtest.DB) {
+			at, err := url.Parse(database.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at.RawQuery = ""
+			named(at)
+			c := command(script, at.String(), keyset, filepath.Join(dir, name))
+			if out, err := c.CombinedOutput(); err != nil {
+				t.Errorf("%s %s: %v, %s", script, name, err, out)
+			}
+		}
+		run("backup.sh", pgtest.New(t))
+		run("restore.sh", pgtest.NewEmpty(t))
+	}
+}
+
 // copyFile replaces a file.
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()

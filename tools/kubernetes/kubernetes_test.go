@@ -121,6 +121,53 @@ func TestRendered(t *testing.T) {
 	}
 }
 
+// Behind PgBouncer, which refuses migrations, the patch of docs/install.md gives the URL of PostgreSQL itself to the container that migrates.
+func TestMigratesBesidePgBouncer(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/install.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, patch, found := strings.Cut(string(page), "```yaml\npatches:\n")
+	if !found {
+		t.Fatal("docs/install.md has no patch for it")
+	}
+	patch, _, _ = strings.Cut(patch, "```")
+	base, err := filepath.Abs("../../deploy/kubernetes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	way, err := filepath.Rel(folder, base)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte("resources: ["+way+"]\npatches:\n"+patch), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var deployment apps.Deployment
+	for _, resource := range resources.Resources() {
+		if text, err := resource.AsYAML(); err != nil || resource.GetKind() == "Deployment" && yaml.UnmarshalStrict(text, &deployment) != nil {
+			t.Fatalf("%s: %v", resource.GetKind(), err)
+		}
+	}
+	pod := deployment.Spec.Template.Spec
+	for file, containers := range map[string][]core.Container{"/secrets/migrate-database-url": pod.InitContainers, "/secrets/database-url": pod.Containers} {
+		for _, container := range containers {
+			if want := (core.EnvVar{Name: "CONNECT_DATABASE_URL_FILE", Value: file}); !slices.Contains(container.Env, want) {
+				t.Errorf("%s has %v, want %v", container.Name, container.Env, want)
+			}
+		}
+	}
+	if !strings.Contains(string(page), "--from-file=migrate-database-url") {
+		t.Error("the secret lacks that URL")
+	}
+}
+
 // The component beside the base scrapes the private service, and has the rules of docs/alerts.yaml.
 func TestMonitoring(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,7 @@ var (
 // with its heading in the changelog. Migrations stay as they are, and say nothing of that.
 func TestCompatibilityEnds(t *testing.T) {
 	t.Parallel()
-	released := regexp.MustCompile(`(?m)^## \[(\d\S*)\]`).FindStringSubmatch(read(t, "CHANGELOG.md"))[1]
+	released := newestRelease(t)
 	marks := 0
 	for _, name := range tracked(t, "*.go", "*.sql") {
 		if strings.HasPrefix(name, "gen/") || strings.HasPrefix(name, "docs/") || strings.HasPrefix(name, "migrations/0") {
@@ -36,6 +36,32 @@ func TestCompatibilityEnds(t *testing.T) {
 	}
 	if marks < 15 {
 		t.Errorf("%d marks were found", marks)
+	}
+}
+
+// newestRelease is the number of the newest release of the changelog.
+func newestRelease(t *testing.T) string {
+	return regexp.MustCompile(`(?m)^## \[(\d\S*)\]`).FindStringSubmatch(read(t, "CHANGELOG.md"))[1]
+}
+
+// TestReleaseIsNamed: what operators copy from the documents of a release is of this release. Otherwise its Kubernetes base would run the program
+// of the release before.
+func TestReleaseIsNamed(t *testing.T) {
+	t.Parallel()
+	released := newestRelease(t)
+	for name, pattern := range map[string]string{
+		"deploy/kubernetes/kustomization.yaml": `newTag: v(\S+)`,
+		"docs/install.md":                      `connect-svc(?:-sandbox)?[:_]v?(\d+\.\d+\.\d+)`,
+	} {
+		named := regexp.MustCompile(pattern).FindAllStringSubmatch(read(t, name), -1)
+		if len(named) == 0 {
+			t.Errorf("%s names no release", name)
+		}
+		for _, release := range named {
+			if release[1] != released {
+				t.Errorf("%s has %s, and the newest release is %s", name, release[0], released)
+			}
+		}
 	}
 }
 

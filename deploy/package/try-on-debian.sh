@@ -7,7 +7,7 @@
 # systemd as its first process, and its network is only loopback: the script fetches packages before it starts. It installs,
 # configures and starts everything by the blocks of docs/install.md under "On Debian, from nothing", pasted one by one. It adds only
 # the certificate, which that section presupposes, and a mail server. The partner and the user's browser are curl outside of the
-# namespaces.
+# namespaces. At the end the service ends TLS itself, as docs/operations.md says.
 #
 # Run it as root, with debootstrap, curl, jq and openssl. MIRROR and SUITE name another mirror or release. bin/debian keeps the fetched
 # packages. Nothing else remains, and nothing of this machine changes.
@@ -160,6 +160,29 @@ read_steps() {
     --header "Authorization: Bearer $(jq -r .access_token <<<"$tokens")")
   jq -e --arg date "$from" '[.data[] | {date, steps}] == [{date: $date, steps: 8421}]' <<<"$got" || { echo "$got"; return 1; }
 }
+# fenced LANGUAGE TEXT prints the block of docs/operations.md that has the text.
+fenced() {
+  awk -v begin="\`\`\`$1" -v has="$2" '$0 == begin { inside = 1; text = ""; next }
+    /^```$/ { if (inside && index(text, has)) printf "%s", text; inside = 0 }
+    inside { text = text $0 "\n" }' docs/operations.md
+}
+# alone has the service end TLS itself on port 443, with a certificate of certbot's.
+alone() {
+  fenced ini CAP_NET_BIND_SERVICE | install -D -m 644 /dev/stdin "$root/etc/systemd/system/connect-svc.service.d/override.conf"
+  fenced sh RENEWED_LINEAGE | install -D -m 755 /dev/stdin "$root/etc/letsencrypt/renewal-hooks/deploy/connect-svc"
+  local lineage=/etc/letsencrypt/live/$host
+  install -D -m 644 "$folder/connect.pem" "$root$lineage/fullchain.pem"
+  install -D -m 600 "$folder/connect-key.pem" "$root$lineage/privkey.pem"
+  inside "RENEWED_LINEAGE=$lineage /etc/letsencrypt/renewal-hooks/deploy/connect-svc
+    sed -i -e 's/^CONNECT_LISTEN=.*/CONNECT_LISTEN=:443/' -e '/^CONNECT_TRUSTED_PROXIES=/d' /etc/connect-svc/connect-svc.env
+    echo CONNECT_TLS_CERT=/etc/connect-svc/tls/fullchain.pem >>/etc/connect-svc/connect-svc.env
+    echo CONNECT_TLS_KEY=/etc/connect-svc/tls/privkey.pem >>/etc/connect-svc/connect-svc.env
+    systemctl disable --now nginx
+    systemctl daemon-reload
+    systemctl restart connect-svc"
+  ready
+  outside "https://$host/.well-known/oauth-authorization-server"
+}
 purged() { inside 'apt-get purge -y connect-svc; [ ! -e /usr/bin/connect-svc ]; [ -s /etc/connect-svc/keyset.json ]'; }
 
 timed '[an empty Debian, and packages for it]' fetch
@@ -173,4 +196,5 @@ client=$(field id) secret=$(field secret) callback=https://partner.example/callb
 timed 'the user signs in with a code and allows' connect
 timed 'the code is exchanged, and the steps are read' read_steps
 printf '%-45s %s\n' 'from the .deb to the first read' "$(seconds $sum)"
+timed '[the service ends TLS itself, on port 443]' alone
 timed '[the package is purged: the keyset stays]' purged

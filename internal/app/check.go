@@ -95,7 +95,7 @@ func (c Config) checkListeners(ctx context.Context) (string, error) {
 	} {
 		address := dialable(at.address)
 		if _, body := asked(ctx, address, at.path); listens(ctx, address) && !at.ours(body) {
-			taken = append(taken, fmt.Errorf("another program listens at %s (%s)", at.address, at.setting))
+			taken = append(taken, fmt.Errorf("another program, or a server that runs with other settings, listens at %s (%s)", at.address, at.setting))
 		}
 	}
 	if len(taken) > 0 {

@@ -97,10 +97,12 @@ update goose_db_version set is_applied = false where version_id = 14;
 -- Paused webhooks are sent again.
 alter table webhook_endpoints drop column if exists paused_at;
 alter table webhook_endpoints drop constraint if exists webhook_endpoints_client_id_fkey;
-alter table webhook_endpoints add constraint webhook_endpoints_client_id_fkey foreign key (client_id) references clients;
+alter table webhook_endpoints add constraint webhook_endpoints_client_id_fkey foreign key (client_id) references clients not valid;
+alter table webhook_endpoints validate constraint webhook_endpoints_client_id_fkey;
 alter table webhook_events drop column if exists about_client_id;
 alter table webhook_events drop constraint if exists webhook_events_client_id_fkey;
-alter table webhook_events add constraint webhook_events_client_id_fkey foreign key (client_id) references clients;
+alter table webhook_events add constraint webhook_events_client_id_fkey foreign key (client_id) references clients not valid;
+alter table webhook_events validate constraint webhook_events_client_id_fkey;
 alter table clients drop column if exists looks, drop column if exists looks_of;
 alter table daily_steps drop column if exists observed_at;
 alter table cycling_activities drop column if exists observed_at;

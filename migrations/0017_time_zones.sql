@@ -1,10 +1,19 @@
+-- +goose NO TRANSACTION
 -- +goose Up
 
 -- Former names of time zones become the canonical ones of internal/foundation/timezone. A PostgreSQL whose machine lacks a former name refuses it, to
--- servers of 1.0.0. Those may store more of them; a later server takes both for the same. Locks the rows of users with a former name, until all
--- of them are written: a change of such a user waits, a read does not.
-update users set timezone = names.canonical ->> timezone
-from (select '{
+-- servers of 1.0.0. Those may store more of them; a later server takes both for the same. Locks the rows of a thousand users at a time, so that a
+-- sign-in or a change of one of them waits for a moment: where all users have one former name, one statement would lock them for as long as it
+-- takes to write the table.
+
+-- Until all of it has been done, it can be rolled back, and is pending.
+insert into goose_db_version (id, version_id, is_applied)
+select max(id) + 1, 17, false from goose_db_version having count(*) filter (where version_id = 17) = 0;
+
+-- +goose StatementBegin
+do $$
+declare
+    canonical constant jsonb := '{
     "Africa/Asmera": "Africa/Asmara", "Africa/Timbuktu": "Africa/Bamako", "Egypt": "Africa/Cairo", "Libya": "Africa/Tripoli",
     "America/Atka": "America/Adak", "US/Aleutian": "America/Adak", "US/Alaska": "America/Anchorage",
     "America/Buenos_Aires": "America/Argentina/Buenos_Aires", "America/Argentina/ComodRivadavia": "America/Argentina/Catamarca",
@@ -49,10 +58,23 @@ from (select '{
     "Pacific/Ponape": "Pacific/Pohnpei", "Etc/GMT": "UTC", "Etc/GMT+0": "UTC", "Etc/GMT-0": "UTC", "Etc/GMT0": "UTC",
     "Etc/Greenwich": "UTC", "Etc/UCT": "UTC", "Etc/UTC": "UTC", "Etc/Universal": "UTC", "Etc/Zulu": "UTC", "Factory": "UTC", "GMT": "UTC",
     "GMT+0": "UTC", "GMT-0": "UTC", "GMT0": "UTC", "Greenwich": "UTC", "UCT": "UTC", "Universal": "UTC", "Zulu": "UTC"
-}'::jsonb as canonical) as names
-where names.canonical ? timezone;
+}';
+    after uuid := '00000000-0000-0000-0000-000000000000';
+    last uuid;
+begin
+    loop
+        last := (select user_id from users where user_id > after order by user_id offset 999 limit 1);
+        update users set timezone = canonical ->> timezone
+        where user_id > after and user_id <= coalesce(last, 'ffffffff-ffff-ffff-ffff-ffffffffffff') and canonical ? timezone;
+        commit;
+        exit when last is null;
+        after := last;
+    end loop;
+end
+$$;
+-- +goose StatementEnd
 
 -- +goose Down
 
 -- The canonical names stay: every server knows them.
-select 1;
+update goose_db_version set is_applied = false where version_id = 17;

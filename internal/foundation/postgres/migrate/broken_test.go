@@ -27,11 +27,12 @@ const shape = `select string_agg(line, E'\n' order by line) from (
 // An operator whose upgrade ends with a lock timeout may well turn back, and one whose way back ends so may stay.
 func TestBrokenOffAndTurnedBack(t *testing.T) {
 	t.Parallel()
-	// The table whose lock is not to be had, on the way up and down: it is the last one that the migration changes.
+	// The table whose lock is not to be had, on the way up and down: it is the last one that the migration changes; empty: it locks none.
 	tables := map[string][2]string{
 		"0014_columns.sql":     {"servers", "servers"},
 		"0015_checks.sql":      {"webhook_events", "connections"},
 		"0016_checks_hold.sql": {"user_addresses", "connections"},
+		"0017_time_zones.sql":  {"users", ""},
 		"0018_indexes.sql":     {"grant_directory", "client_errors"},
 	}
 	db := pgtest.NewEmpty(t)
@@ -100,6 +101,9 @@ func TestBrokenOffAndTurnedBack(t *testing.T) {
 			{"up", migrate.Up, migrate.Target(i), without},
 			{"down", migrate.Target(i), migrate.Up, whole},
 		} {
+			if tables[name][direction] == "" {
+				continue
+			}
 			breakOff(way.broken, tables[name][direction])
 			if direction == 0 {
 				delete(files, name) // an older program neither has it nor minds it

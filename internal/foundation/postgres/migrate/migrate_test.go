@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"maps"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/foundation/postgres/migrate"
 	"connect-svc/internal/testing/pgtest"
@@ -213,5 +216,65 @@ func TestMigrationStatusPending(t *testing.T) {
 			t.Errorf("status: %+v after version %d", m, last)
 		}
 		last = m.Version
+	}
+}
+
+// Former names of time zones are replaced a thousand users at a time. Users of other parts sign in and are changed meanwhile, also if all have one
+// such name.
+func TestTimeZonesLockAFewUsers(t *testing.T) {
+	t.Parallel()
+	db := pgtest.NewEmpty(t)
+	for _, target := range []migrate.Target{migrate.Up, 16} {
+		if _, err := migrate.Apply(t.Context(), db.URL, target); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db.Exec(t, `insert into users (user_id, email, timezone, registered_on, created_at)
+		select ('11111111-1111-4111-8111-' || lpad(n::text, 12, '0'))::uuid, n || '@example.com', 'Asia/Calcutta', '2026-01-31', now() from generate_series(1, 5000) n`)
+	lock := func(order string) pgx.Tx {
+		tx, err := db.Pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+		if _, err := tx.Exec(t.Context(), "select 1 from users where user_id = (select user_id from users order by user_id "+order+" limit 1) for no key update nowait"); err != nil {
+			t.Errorf("the user %s: %v", order, err)
+		}
+		return tx
+	}
+	held := lock("desc")
+	ended := make(chan error, 1)
+	go func() {
+		_, err := migrate.Apply(context.WithoutCancel(t.Context()), db.URL+"&lock_timeout=0", migrate.Up)
+		ended <- err
+	}()
+	wait.Until(t, "the migration waits for the last user", func() bool {
+		return pgtest.Value[int](t, db, "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'") > 0
+	})
+	_ = lock("asc").Rollback(t.Context())
+	_ = held.Rollback(t.Context())
+	if err := wait.For(t, "the migration ends", ended); err != nil {
+		t.Fatal(err)
+	}
+	if n := pgtest.Value[int](t, db, "select count(*) from users where timezone = 'Asia/Kolkata'"); n != 5000 {
+		t.Errorf("%d users have the canonical name", n)
+	}
+}
+
+// A constraint is added without a look at the rows, and they are looked at afterwards, while others write. Otherwise nobody writes a large table
+// for as long as PostgreSQL reads it. Migrations of 1.0.0 made their tables.
+func TestConstraintsLockForAMoment(t *testing.T) {
+	t.Parallel()
+	adds := regexp.MustCompile(`(?s)\balter table [^;]*? add constraint [^;]*;`)
+	found := 0
+	for name, file := range pgtest.Migrations(t, nil) {
+		for _, statement := range adds.FindAllString(string(file.Data), -1) {
+			if found++; !strings.Contains(statement, " not valid") {
+				t.Errorf("%s: %s", name, statement)
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("only %d constraints", found)
 	}
 }

@@ -250,7 +250,7 @@ func TestCheckFindsWhatServesBadly(t *testing.T) {
 		"a foreign private port": {"CONNECT_READY_LISTEN=" + foreign.Listener.Addr().String(), "listeners", "(CONNECT_READY_LISTEN)"},
 		"another issuer":         {"CONNECT_LISTEN=" + serving.public, "listeners", "a server that runs with other settings, listens at " + serving.public},
 		"its own ports":          {"CONNECT_BASE_URL=https://127.0.0.1;CONNECT_LISTEN=" + serving.public + ";CONNECT_PRIVATE_LISTEN=" + serving.private, "", ""},
-		"a pool that is too big": {"CONNECT_DATABASE_URL=" + tooMany.String(), "connections", "raise max_connections, or set pool_max_conns="},
+		"a pool that is too big": {"CONNECT_DATABASE_URL=" + tooMany.String(), "connections", "raise max_connections, or the limit of the role or the database, or set pool_max_conns="},
 		"the primary":            {"CONNECT_DATABASE_READ_URL=" + db.URL, "read replicas", "is not a replica"},
 		"a dead replica":         {"CONNECT_DATABASE_READ_URL=" + "postgres://u@127.0.0.1:1/n", "read replicas", "127.0.0.1:1: "},
 		"a certificate of today": {"CONNECT_BASE_URL=https://127.0.0.1;CONNECT_LISTEN=" + serving.public + ";CONNECT_TLS_CERT=" + short + ";CONNECT_TLS_KEY=" + shortKey, "certificate", "sooner than the one that the service presents"},

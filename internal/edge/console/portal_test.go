@@ -388,7 +388,7 @@ func TestPortalFromOutside(t *testing.T) {
 	v.fails(v.Get(portal.Path), http.StatusForbidden, "This page needs a link")
 }
 
-// Who presses "Sign out" twice, or after the session has ended, is told to be signed out, as in the console.
+// An engineer who presses "Sign out" twice, or after the session has ended, is told to be signed out, as in the console.
 func TestPortalSignOutTwice(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

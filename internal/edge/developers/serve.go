@@ -64,7 +64,7 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f, ok := s.files[name]
 	asset := strings.TrimPrefix(name, "static/")
 	// A page from a server of another version, or with another brand, asks for another hash, and is better off with what there is here.
-	if own, known := s.assets[hashInName.ReplaceAllLiteralString(asset, "")]; known && !ok && asset != name {
+	if own, known := s.assets[hashInName.ReplaceAllLiteralString(asset, "")]; known && !ok && asset != name && hashInName.MatchString(asset) {
 		f, ok = &file{File: s.files[own].File}, true
 	}
 	readable := r.Method == http.MethodGet || r.Method == http.MethodHead

@@ -309,7 +309,7 @@ func TestFilesOfAnotherServer(t *testing.T) {
 			t.Errorf("a page of another server has no %s: %d, %q", name, answer.Code, answer.Header())
 		}
 	}
-	for _, name := range []string{"developers.0123456789abcdef.css", "static/none.0123456789abcdef.css", "static/logo-0123456789abcdef.svg"} {
+	for _, name := range []string{"developers.0123456789abcdef.css", "static/developers.css", "static/none.0123456789abcdef.css", "static/logo-0123456789abcdef.svg"} {
 		if answer := ask(name); answer.Code != http.StatusNotFound {
 			t.Errorf("%s: %d", name, answer.Code)
 		}

@@ -170,7 +170,7 @@ func (s *Site) ServeFile(w http.ResponseWriter, r *http.Request) error {
 	file, own := s.files[name]
 	if own {
 		Unchanging(w, file.MediaType)
-	} else if file = s.files[s.names[hashInName.ReplaceAllLiteralString(name, "")]]; file == nil {
+	} else if file = s.files[s.names[hashInName.ReplaceAllLiteralString(name, "")]]; file == nil || !hashInName.MatchString(name) {
 		return ErrNotFound
 	}
 	file.ServeHTTP(w, r)

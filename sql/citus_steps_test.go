@@ -20,6 +20,7 @@ import (
 // between are the statements that Citus refuses between two steps, after each of these tables was placed. Requests that need them are sent
 // again, webhooks wait, and ReplayActs is for the operator, after a restore.
 var between = map[string][]string{
+	"account.HasHiddenSession":   {"account_sessions"},
 	"oauth.AuthorizeConnection":  {"connections"},
 	"oauth.RefuseExchange":       {"connections"},
 	"webhook.ClaimWebhookEvents": {"clients", "webhook_changes", "webhook_attempts", "webhook_events", "webhook_endpoints"},

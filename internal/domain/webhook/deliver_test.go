@@ -233,12 +233,10 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// A URL that replaced the one that is gone during an attempt is not stopped, and gets the event.
-func TestGoneAfterANewURL(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	var client pgtest.Client
-	better := receive(t, nil)
+// goneAfterANewURL returns an event whose receiver, when it is sent, sets another URL and answers 410. better is the receiver of that URL.
+func (w *world) goneAfterANewURL(t *testing.T) (client pgtest.Client, id uuid.UUID, better *receiver) {
+	t.Helper()
+	better = receive(t, nil)
 	r := receive(t, func(rw http.ResponseWriter, request *http.Request) {
 		if _, err := w.SetEndpoint(request.Context(), client.ID, better.URL); err != nil {
 			t.Error(err)
@@ -246,7 +244,14 @@ func TestGoneAfterANewURL(t *testing.T) {
 		rw.WriteHeader(http.StatusGone)
 	})
 	client = w.client(t, r)
-	id := w.revoked(t, client)
+	return client, w.revoked(t, client), better
+}
+
+// A URL that replaced the one that is gone during an attempt is not stopped, and gets the event.
+func TestGoneAfterANewURL(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client, id, better := w.goneAfterANewURL(t)
 	if wait := w.attemptNow(t, id); wait < 5*time.Second || wait > 6*time.Second {
 		t.Errorf("the event waits %s, want 5s and up to a fifth more", wait)
 	}
@@ -280,16 +285,7 @@ func (*unread) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) 
 func TestGoneAfterANewURLThatIsNotKnown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	var client pgtest.Client
-	better := receive(t, nil)
-	r := receive(t, func(rw http.ResponseWriter, request *http.Request) {
-		if _, err := w.SetEndpoint(request.Context(), client.ID, better.URL); err != nil {
-			t.Error(err)
-		}
-		rw.WriteHeader(http.StatusGone)
-	})
-	client = w.client(t, r)
-	id := w.revoked(t, client)
+	_, id, better := w.goneAfterANewURL(t)
 	pool, err := postgres.Open(t.Context(), w.db.URL, postgres.WithClock(w.db.Clock), postgres.WithTracer(new(unread)))
 	if err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ type Traces struct {
 // CheckTraces returns an error if NewTraces would.
 func CheckTraces() error {
 	traces, err := NewTraces(context.Background(), slog.New(slog.DiscardHandler))
-	traces.Stop(context.Background()) // there are no spans to send
+	traces.Stop(context.Background()) // it sends nothing, as there are no spans
 	return err
 }
 
